@@ -1,0 +1,21 @@
+# Every library comes from the distribution; docs/dependencies.md says why each is used.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(tl-expected REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(ONNX REQUIRED)
+if(OPWELD_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(OPWELD_BUILD_BENCH)
+  find_package(benchmark REQUIRED)
+endif()
+
+find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
+add_library(opweld_llvm INTERFACE)
+# LLVM's headers do not pass our warning flags, hence SYSTEM.
+target_include_directories(opweld_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
+target_link_libraries(opweld_llvm INTERFACE LLVM)
+target_link_directories(opweld_llvm INTERFACE ${LLVM_LIBRARY_DIRS})

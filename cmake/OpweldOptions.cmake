@@ -1,0 +1,46 @@
+# Options and compile flags shared by every target.
+option(OPWELD_BUILD_TESTS "Build the C++ tests" ON)
+option(OPWELD_BUILD_BENCH "Build the micro-benchmarks" ON)
+option(OPWELD_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# Assertions stay on in every build type: they guard against our own mistakes and cost little,
+# since hot code is generated, not compiled here.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+
+find_program(OPWELD_CCACHE ccache)
+if(OPWELD_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${OPWELD_CCACHE})
+endif()
+
+add_library(opweld_flags INTERFACE)
+target_compile_options(opweld_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror)
+target_include_directories(opweld_flags INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+if(OPWELD_SANITIZE)
+  target_compile_options(opweld_flags INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1)
+  target_link_options(opweld_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+# opweld_folder(<name> [DEPENDS ...]) makes the static library opweld_<name> of all sources below
+# the current folder, so that adding a file needs no change here.
+function(opweld_folder name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  string(REPLACE "/" "_" target ${name})
+  if(sources)
+    add_library(opweld_${target} STATIC ${sources})
+    target_link_libraries(opweld_${target} PUBLIC opweld_flags ${ARG_DEPENDS})
+  else()
+    add_library(opweld_${target} INTERFACE)
+    target_link_libraries(opweld_${target} INTERFACE opweld_flags ${ARG_DEPENDS})
+  endif()
+endfunction()
