@@ -1,0 +1,33 @@
+// The reference evaluator: runs a graph operator by operator with the definitions' own evaluate.
+// Slow, plain and independent of all code generation; every kernel is judged against it.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/op.h"
+#include "support/expected.h"
+
+namespace opweld {
+
+struct ReferenceOptions {
+  // Evaluate float arithmetic in f64 throughout (values are not rounded to their dtype between
+  // nodes): the fp64 oracle. Otherwise every result is rounded to its dtype, as unfused code stores.
+  bool in_f64 = false;
+  // Called after every node, e.g. to compare intermediates; may be empty.
+  std::function<void(const Node&, std::span<const Tensor>)> observer;
+};
+
+// Binds symbols from the inputs' sizes, checks the graph's size assumptions, evaluates. Inputs are in
+// the order of graph.inputs(); results in the order of graph.outputs().
+Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs,
+                                       const ReferenceOptions& options = {});
+
+// Symbol values from concrete input sizes; a size that contradicts its declared Dim is a usage error
+// naming the input and axis.
+Expected<Bindings> bind_symbols(const Graph& graph, std::span<const Tensor> inputs);
+
+}  // namespace opweld
