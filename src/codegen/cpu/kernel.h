@@ -1,0 +1,66 @@
+// From TileProgram to machine code for the host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/dim.h"
+#include "support/expected.h"
+#include "target/target.h"
+#include "tile/tile_ir.h"
+
+namespace opweld::cpu {
+
+// One generated function. Thread-safe: several threads run disjoint ranges of tasks at once.
+class CompiledKernel {
+ public:
+  // Runs tasks [begin, end). `params` are the data pointers in the order of the program's params,
+  // `symbols` the values of program.symbols in order, `scratch` at least scratch_bytes() bytes,
+  // 64-byte aligned, private to the calling thread. Returns 0, or 1 + the index of the check statement
+  // that failed (see check_message).
+  using Function = std::int32_t (*)(void* const* params, const std::int64_t* symbols,
+                                    std::int64_t begin, std::int64_t end, std::byte* scratch);
+
+  Function function = nullptr;
+  CompiledDim num_tasks;       // over the program's symbols, in order
+  CompiledDim scratch_bytes;
+  std::vector<std::string> check_messages;
+
+  [[nodiscard]] const std::string& check_message(std::int32_t code) const {
+    return check_messages[static_cast<std::size_t>(code - 1)];
+  }
+
+  std::shared_ptr<void> code_owner;  // keeps the machine code mapped
+};
+
+// Compiles programs for one target; equal programs (by text) are compiled once. Errors are our own
+// faults or a target that cannot run here.
+class KernelCompiler {
+ public:
+  struct Options {
+    bool keep_assembly = false;  // for dumps and tests
+    int threads = 1;             // compile on this many threads
+  };
+  static Expected<KernelCompiler> create(const Target& target, const Options& options);
+  KernelCompiler(KernelCompiler&&) noexcept;
+  KernelCompiler& operator=(KernelCompiler&&) noexcept;
+  ~KernelCompiler();
+
+  Expected<std::vector<std::shared_ptr<const CompiledKernel>>> compile(
+      std::span<const tile::TileProgram* const> programs);
+
+  // LLVM IR and assembly of a program as it would be compiled, for dumps and evidence.
+  Expected<std::string> llvm_ir(const tile::TileProgram& program, bool optimized = true);
+  Expected<std::string> assembly(const tile::TileProgram& program);
+
+ private:
+  struct Impl;
+  explicit KernelCompiler(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace opweld::cpu

@@ -1,0 +1,81 @@
+// The outcome of planning: which nodes share a kernel, and the verdict on every edge.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace opweld {
+
+// The family of schedules that serves a kernel (tile/schedules/).
+enum class KernelKind : std::uint8_t { Map, Row, Reduce, Contract, Attention, Move, Extern };
+std::string_view to_string(KernelKind kind);
+
+// How much is fused; people compare the three.
+enum class FusionLevel : std::uint8_t {
+  None,  // every operator of the model is a kernel
+  Ops,   // only the operator library: attention, norms, activations found and taken whole
+  Auto,  // and neighbours welded by the planner
+};
+
+// Stable codes; the table with sentence and remedy is in fusion/reasons.h.
+enum class ReasonCode : std::uint8_t {
+  Fused,
+  Fork,
+  Stream,
+  Format,
+  Pressure,
+  Cycle,
+  Domain,
+  Opaque,
+  SideEffect,
+  GraphOutput,
+  DTypeMismatch,
+  Limit,
+  Cost,
+  Level,
+  UnknownShape,
+};
+
+// The one verdict on an edge (producer -> consumer, through `value`).
+struct Verdict {
+  const Value* value = nullptr;
+  const Node* producer = nullptr;
+  const Node* consumer = nullptr;
+  ReasonCode code = ReasonCode::Fused;
+  std::string detail;         // "3 readers", "needs 71 KiB of 48 KiB on chip"
+  Dim bytes_saved = 0;        // boundary bytes that fusing saves (fused) or would save (refused)
+  int kernel = -1;            // the kernel that holds both, when fused
+};
+
+struct Kernel {
+  int id = 0;
+  std::string name;           // "FusedKernel_3"
+  KernelKind kind = KernelKind::Map;
+  std::vector<Node*> nodes;   // in topological order; constants are not listed
+  std::vector<Value*> inputs;   // read from memory, constants included, each once
+  std::vector<Value*> outputs;  // written to memory, each once
+  std::string scope;          // common layer of its nodes, may be empty
+  // Operator names in order, as people read them: "MatMul + Add + Gelu".
+  std::string label;
+};
+
+struct FusionPlan {
+  FusionLevel level = FusionLevel::Auto;
+  std::vector<Kernel> kernels;  // in execution order
+  std::vector<Verdict> verdicts;
+
+  // Boundary bytes of a kernel: each tensor that crosses its edge, once.
+  [[nodiscard]] static Dim bytes_read(const Kernel& kernel);
+  [[nodiscard]] static Dim bytes_written(const Kernel& kernel);
+};
+
+// The kernel's nodes as a graph of their own: inputs and outputs in the kernel's order; constant
+// operands become inputs unless they have at most `max_immediate` elements, which stay constants.
+Graph extract_group(const Kernel& kernel, std::int64_t max_immediate = 1);
+
+// Each node once, each value available when read, no cycle among kernels.
+std::string check_plan(const Graph& graph, const FusionPlan& plan);  // empty when sound
+
+}  // namespace opweld
