@@ -1,0 +1,79 @@
+"""The source tree keeps the order of the pipeline and stays readable."""
+
+from pathlib import Path
+
+import layers
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+# A file longer than this does more than one thing.
+LONGEST = 600
+
+
+def plant(source: Path, name: str, *includes: str) -> None:
+    path = source / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"#include {include}\n" for include in includes))
+
+
+def test_folders_use_only_folders_above_them() -> None:
+    assert "\n".join(map(str, layers.violations(SOURCE))) == ""
+
+
+def test_every_folder_has_its_place_in_the_order() -> None:
+    assert layers.strangers(SOURCE) == []
+
+
+def test_cmake_lists_the_same_folders_in_the_same_order() -> None:
+    lines = (SOURCE / "CMakeLists.txt").read_text().splitlines()
+    calls = [line for line in lines if line.startswith("opweld_folder(")]
+    names = [call.removeprefix("opweld_folder(").split()[0].rstrip(")") for call in calls]
+    assert names == list(layers.ORDER)
+
+
+def test_source_files_are_short() -> None:
+    folders = ("src", "tools", "include", "examples", "bench", "demo", "python", "scripts", "tests")
+    suffixes = {".h", ".cpp", ".py", ".sh"}
+    files = (path for folder in folders for path in (ROOT / folder).rglob("*"))
+    lengths = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+        for path in files
+        if path.suffix in suffixes
+    }
+    assert lengths
+    assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+
+
+@pytest.mark.parametrize(
+    ("file", "include", "why"),
+    [
+        ("graph/a.h", '"tile/tile_ir.h"', "tile comes after graph"),
+        ("codegen/cpu/a.cpp", '"kernels/b.h"', "kernels comes after codegen/cpu"),
+        ("graph/a.cpp", '"compile.h"', "files in folders may not lean on those directly in src/"),
+        ("tile/a.cpp", '"llvm/IR/Module.h"', "only codegen/cpu may use this library"),
+        ("tile/a.cpp", "<llvm/IR/Module.h>", "only codegen/cpu may use this library"),
+        ("codegen/cpu/a.h", "<llvm/IR/Module.h>", "too heavy for a header"),
+        ("report/a.h", "<nlohmann/json.hpp>", "too heavy for a header"),
+        ("report/a.cpp", "<CLI/CLI.hpp>", "only tools may use this library"),
+    ],
+)
+def test_a_broken_rule_is_found(tmp_path: Path, file: str, include: str, why: str) -> None:
+    plant(tmp_path, file, "<vector>", include)
+    (violation,) = layers.violations(tmp_path)
+    assert violation.file == file
+    assert violation.why.startswith(why)
+
+
+def test_allowed_includes_are_let_be(tmp_path: Path) -> None:
+    plant(tmp_path, "tile/a.cpp", '"tile/a.h"', '"support/dim.h"', "<fmt/format.h>", '"opweld/x.h"')
+    plant(tmp_path, "codegen/cpu/b.cpp", "<llvm/IR/Module.h>", '"tile/a.h"')
+    plant(tmp_path, "compile.cpp", '"report/c.h"', '"compile.h"')
+    assert layers.violations(tmp_path) == []
+
+
+def test_a_folder_without_a_place_is_found(tmp_path: Path) -> None:
+    plant(tmp_path, "codegen/cuda/a.cpp")
+    plant(tmp_path, "codegen/cpu/a.cpp")
+    plant(tmp_path, "compile.cpp")
+    assert layers.strangers(tmp_path) == ["codegen/cuda/a.cpp"]
