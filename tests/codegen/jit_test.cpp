@@ -10,7 +10,7 @@
 
 #include "codegen/cpu/jit_llvm.h"
 
-namespace opweld::codegen {
+namespace opweld::cpu {
 namespace {
 
 using ::testing::HasSubstr;
@@ -251,4 +251,4 @@ TEST(JitTarget, IsTheSameEachTimeAndNamesItsWidth) {
 }
 
 }  // namespace
-}  // namespace opweld::codegen
+}  // namespace opweld::cpu

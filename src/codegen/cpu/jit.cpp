@@ -29,7 +29,7 @@
 
 #include "codegen/cpu/jit_llvm.h"
 
-namespace opweld::codegen {
+namespace opweld::cpu {
 
 namespace {
 
@@ -338,4 +338,4 @@ Expected<std::string> add_module(Jit& jit, std::unique_ptr<llvm::Module> module)
   return object;
 }
 
-}  // namespace opweld::codegen
+}  // namespace opweld::cpu

@@ -9,7 +9,7 @@
 
 #include "support/expected.h"
 
-namespace opweld::codegen {
+namespace opweld::cpu {
 
 // The processor that code is made for.
 struct JitTarget {
@@ -72,4 +72,4 @@ class Jit {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace opweld::codegen
+}  // namespace opweld::cpu

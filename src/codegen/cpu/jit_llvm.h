@@ -14,7 +14,7 @@
 
 #include "codegen/cpu/jit.h"
 
-namespace opweld::codegen {
+namespace opweld::cpu {
 
 // An empty module with the triple and data layout of the target.
 std::unique_ptr<llvm::Module> new_module(const Jit& jit, llvm::LLVMContext& context,
@@ -42,4 +42,4 @@ std::string ir_text(const llvm::Module& module);
 // optimize, emit_object, Jit::add_object. The object is returned so that it can be kept.
 Expected<std::string> add_module(Jit& jit, std::unique_ptr<llvm::Module> module);
 
-}  // namespace opweld::codegen
+}  // namespace opweld::cpu

@@ -6,7 +6,7 @@
 
 #include "codegen/cpu/jit.h"
 
-namespace opweld::codegen {
+namespace opweld::cpu {
 namespace {
 
 // Sorted, so that the feature string is the same in every process and may key a cache.
@@ -71,4 +71,4 @@ JitTarget JitTarget::host_avx512() {
   return {"x86-64-v4", "", 512};
 }
 
-}  // namespace opweld::codegen
+}  // namespace opweld::cpu
