@@ -89,8 +89,9 @@ setup_venv() {
   "$interpreter" -m venv .venv
 }
 
-# setup_python NAME...: brings .venv up to requirements/NAME.txt. A stamp holds the digest of what
-# was installed, so that unchanged requirements cost one comparison.
+# setup_python NAME...: brings .venv up to requirements/NAME.txt, which lists every package needed
+# (so that pip follows no dependencies of its own accord). A stamp holds the digest of what was
+# installed, so that unchanged requirements cost one comparison.
 setup_python() {
   local name file stamp digest
   for name in "$@"; do
@@ -102,7 +103,7 @@ setup_python() {
       continue
     fi
     say "installing Python packages of $file"
-    "$python" -m pip install -q --disable-pip-version-check -r "$file"
+    "$python" -m pip install -q --disable-pip-version-check --no-deps -r "$file"
     echo "$digest" >"$stamp"
   done
 }
