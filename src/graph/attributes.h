@@ -48,6 +48,7 @@ class Attributes {
   [[nodiscard]] std::string text(std::string_view name, std::string_view otherwise) const;
   [[nodiscard]] DType dtype(std::string_view name) const;
   [[nodiscard]] const Ints& ints(std::string_view name) const;
+  [[nodiscard]] const Doubles& reals(std::string_view name) const;
   [[nodiscard]] const Shape& shape(std::string_view name) const;
   [[nodiscard]] const Tensor& tensor(std::string_view name) const;
 
@@ -55,7 +56,7 @@ class Attributes {
   [[nodiscard]] auto end() const { return entries_.end(); }
   [[nodiscard]] bool empty() const { return entries_.empty(); }
 
-  // Tensors compare by content.
+  // By content: tensors and reals bit by bit.
   friend bool operator==(const Attributes& a, const Attributes& b);
 
  private:

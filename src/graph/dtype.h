@@ -36,7 +36,9 @@ constexpr bool is_float(DType dtype) {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
 }
 
-constexpr bool is_integer(DType dtype) { return !is_float(dtype) && dtype != DType::Bool; }
+constexpr bool is_integer(DType dtype) {
+  return !is_float(dtype) && dtype != DType::Bool;
+}
 
 // The type that kernels and the scalar language compute in: half types widen to f32, small integers
 // to i32; their values are wrapped back at every operator, so widening is not visible.

@@ -158,8 +158,8 @@ class Graph {
   void replace_all_uses(Value* from, Value* to);
   // The node must have no uses left.
   void erase(Node* node);
-  // Re-establishes topological order after operands were rewired, keeping the present order where it
-  // can; false when there is a cycle.
+  // Re-establishes topological order after operands were rewired, keeping the present order where
+  // it can; false when there is a cycle.
   bool sort_topologically();
 
   void assume_equal(Dim left, Dim right, std::string reason);
@@ -168,7 +168,8 @@ class Graph {
   // All symbols of the inputs' shapes, sorted by name.
   [[nodiscard]] std::vector<Dim> symbols() const;
 
-  // A deep copy (constants share their bytes); `mapping`, if given, receives old value -> new value.
+  // A deep copy (constants share their bytes); `mapping`, if given, receives old value -> new
+  // value.
   [[nodiscard]] Graph clone(std::map<const Value*, Value*>* mapping = nullptr) const;
 
  private:

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ using Sizes = std::vector<std::int64_t>;
 
 // Number of elements; 1 for a scalar. Asserts that it fits (checked where sizes enter the program).
 std::int64_t num_elements(const Sizes& sizes);
+// The same for sizes that nobody has checked: nothing when one is negative or the product
+// overflows.
+std::optional<std::int64_t> checked_num_elements(const Sizes& sizes);
 std::string to_string(const Sizes& sizes);  // "[2, 3]"
 
 class Tensor {
@@ -43,9 +47,10 @@ class Tensor {
   // Asserts that the tensor came from allocate(); copies of it share the bytes.
   [[nodiscard]] std::byte* mutable_data();
 
-  // Element access by linear row-major index, converting to and from the storage type: the reference
-  // evaluator computes in double or int64 whatever the dtype. Halves round to nearest even, integers
-  // wrap, bool is value != 0.
+  // Element access by linear row-major index, converting to and from the storage type: the
+  // reference evaluator computes in double or int64 whatever the dtype. Halves round to nearest
+  // even, integers wrap, bool is value != 0. A float becomes an integer as in graph/convert.h:
+  // truncated, saturated to the compute type (i64 for get_int), NaN gives 0.
   [[nodiscard]] double get_double(std::int64_t index) const;
   [[nodiscard]] std::int64_t get_int(std::int64_t index) const;
   void set_double(std::int64_t index, double value);

@@ -9,10 +9,11 @@
 //
 // Result types are printed (`%h: f32[b, s, 384] = add(...)`) and may be left out when the parser is
 // given a rule that infers them. An absent operand is `_`. Several results:
-// `%v, %i = top_k(%x) {...}`. A comment runs from # to the end of the line. Tensors print in full up
-// to 64 elements, `splat` when all elements are bit-equal, else as `f32[4, 4] bytes "hex"` when
-// PrintOptions::full_constants is set and as `f32[4, 4] hash "..."` (which does not parse) otherwise;
-// `f32[4, 4] random 7` (seeded uniform in [-1, 1), integers in [0, 10)) is accepted for tests.
+// `%v, %i = top_k(%x) {...}`. A comment runs from # to the end of the line. Tensors print in full
+// up to 64 elements, `splat` when all elements are bit-equal, else as `f32[4, 4] bytes "hex"` when
+// PrintOptions::full_constants is set and as `f32[4, 4] hash "..."` (which does not parse)
+// otherwise; `f32[4, 4] random 7` (seeded uniform in [-1, 1), integers in [0, 10)) is accepted for
+// tests.
 #pragma once
 
 #include <functional>

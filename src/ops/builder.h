@@ -27,11 +27,11 @@ class Builder {
 
   Value* op(std::string_view name, std::vector<Value*> operands, Attributes attributes = {});
   Value* constant(Tensor tensor);
-  Value* scalar(double value, DType dtype);          // rank 0
+  Value* scalar(double value, DType dtype);              // rank 0
   Value* ints(const std::vector<std::int64_t>& values);  // i64[n]
   Value* reshape(Value* x, Shape shape);
   Value* transpose(Value* x, Ints permutation);
-  Value* cast(Value* x, DType dtype);                // returns x when the dtype is right already
+  Value* cast(Value* x, DType dtype);  // returns x when the dtype is right already
   Value* expand(Value* x, Shape shape);
   Value* binary(std::string_view name, Value* a, Value* b) { return op(name, {a, b}); }
 

@@ -30,7 +30,9 @@ enum class FusionTrait : std::uint8_t {
 
 // Dtypes an operand admits, as a bit set over DType.
 using DTypeSet = std::uint16_t;
-constexpr DTypeSet dtype_bit(DType dtype) { return DTypeSet(1U << static_cast<int>(dtype)); }
+constexpr DTypeSet dtype_bit(DType dtype) {
+  return DTypeSet(1U << static_cast<int>(dtype));
+}
 inline constexpr DTypeSet kFloats =
     dtype_bit(DType::F64) | dtype_bit(DType::F32) | dtype_bit(DType::F16) | dtype_bit(DType::BF16);
 inline constexpr DTypeSet kIntegers = dtype_bit(DType::I64) | dtype_bit(DType::I32) |
@@ -74,10 +76,11 @@ struct OpContext {
 // Concrete operands and the concrete values of all symbols, for reference evaluation. Result sizes
 // are computed by the caller from the shape rule, so an evaluator fills what it is given.
 struct EvalContext {
-  std::span<const Tensor* const> operands;  // null where absent
+  // Null where absent; at least one entry for every operand of the schema.
+  std::span<const Tensor* const> operands;
   const Attributes& attributes;
-  const Bindings& bindings;         // symbol values, to evaluate Shape attributes
-  std::span<Tensor> results;        // allocated, zero-filled
+  const Bindings& bindings;   // symbol values, to evaluate Shape attributes
+  std::span<Tensor> results;  // allocated, zero-filled
 };
 
 struct OpDef {

@@ -15,19 +15,20 @@ namespace opweld {
 
 struct ReferenceOptions {
   // Evaluate float arithmetic in f64 throughout (values are not rounded to their dtype between
-  // nodes): the fp64 oracle. Otherwise every result is rounded to its dtype, as unfused code stores.
+  // nodes): the fp64 oracle. Otherwise every result is rounded to its dtype, as unfused code
+  // stores.
   bool in_f64 = false;
   // Called after every node, e.g. to compare intermediates; may be empty.
   std::function<void(const Node&, std::span<const Tensor>)> observer;
 };
 
-// Binds symbols from the inputs' sizes, checks the graph's size assumptions, evaluates. Inputs are in
-// the order of graph.inputs(); results in the order of graph.outputs().
+// Binds symbols from the inputs' sizes, checks the graph's size assumptions, evaluates. Inputs are
+// in the order of graph.inputs(); results in the order of graph.outputs().
 Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs,
                                        const ReferenceOptions& options = {});
 
-// Symbol values from concrete input sizes; a size that contradicts its declared Dim is a usage error
-// naming the input and axis.
+// Symbol values from concrete input sizes; a size that contradicts its declared Dim is a usage
+// error naming the input and axis.
 Expected<Bindings> bind_symbols(const Graph& graph, std::span<const Tensor> inputs);
 
 }  // namespace opweld

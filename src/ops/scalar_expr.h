@@ -13,11 +13,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "graph/dtype.h"
 #include "support/dim.h"
+#include "support/expected.h"
 
 namespace opweld {
 
@@ -27,7 +29,7 @@ inline constexpr Expr kNoExpr{-1};
 
 enum class ExprKind : std::uint8_t {
   // Leaves.
-  Input,     // the `index`-th operand element (operator definitions), or local value (tile programs)
+  Input,  // the `index`-th operand element (operator definitions), or local value (tile programs)
   Constant,  // number (f64/f32/bool as double, integers as int64)
   Size,      // the value of a Dim at run time, i64
   Loop,      // the current value of loop variable `index`, i64 (tile programs only)
@@ -35,13 +37,13 @@ enum class ExprKind : std::uint8_t {
   Add,
   Sub,
   Mul,
-  Div,       // floats: IEEE; integers: truncates toward zero; x / 0 == 0 and min / -1 == min
-  Mod,       // floored, sign of the divisor, as numpy.mod; integers: x mod 0 == 0
-  Fmod,      // truncated, sign of the dividend, as C fmod; integers: x fmod 0 == 0
-  Min,       // NaN if either is NaN
+  Div,   // floats: IEEE; integers: truncates toward zero; x / 0 == 0 and min / -1 == min
+  Mod,   // floored, sign of the divisor, as numpy.mod; integers: x mod 0 == 0
+  Fmod,  // truncated, sign of the dividend, as C fmod; integers: x fmod 0 == 0
+  Min,   // NaN if either is NaN
   Max,
   Pow,
-  Fma,       // a * b + c with one rounding, only where an operator asks for it
+  Fma,  // a * b + c with one rounding, only where an operator asks for it
   // Unary, floats (Neg, Abs, Sign: also integers).
   Neg,
   Abs,
@@ -49,7 +51,7 @@ enum class ExprKind : std::uint8_t {
   Exp,
   Log,
   Sqrt,
-  Rsqrt,     // 1 / sqrt(x), both correctly rounded
+  Rsqrt,  // 1 / sqrt(x), both correctly rounded
   Tanh,
   Erf,
   Sigmoid,
@@ -57,7 +59,7 @@ enum class ExprKind : std::uint8_t {
   Cos,
   Floor,
   Ceil,
-  Round,     // half to even
+  Round,  // half to even
   Reciprocal,
   // Comparison: arguments of one type, result bool. Comparisons with NaN are false, Ne true.
   Eq,
@@ -73,7 +75,7 @@ enum class ExprKind : std::uint8_t {
   ShiftRight,  // logical for unsigned storage, else arithmetic
   IsNan,
   IsInf,
-  Select,    // arguments: bool, a, b -> condition ? a : b
+  Select,  // arguments: bool, a, b -> condition ? a : b
   // Conversion between compute types. Float to integer truncates toward zero; out of range and NaN
   // are documented in docs/numerics.md (saturate; NaN gives 0). To bool: x != 0.
   Convert,
@@ -84,16 +86,26 @@ enum class ExprKind : std::uint8_t {
 
 struct ExprNode {
   ExprKind kind;
-  DType type;                    // compute type of the result
-  std::int32_t index = 0;        // Input, Loop
-  DType storage = DType::F32;    // Store
-  double number = 0;             // Constant of float or bool type
-  std::int64_t integer = 0;      // Constant of integer type
-  Dim size = 0;                  // Size
+  DType type;                  // compute type of the result
+  std::int32_t index = 0;      // Input, Loop
+  DType storage = DType::F32;  // Store
+  double number = 0;           // Constant of float or bool type
+  std::int64_t integer = 0;    // Constant of integer type
+  Dim size = 0;                // Size
   std::int8_t num_arguments = 0;
   Expr arguments[3] = {kNoExpr, kNoExpr, kNoExpr};
 
-  bool operator==(const ExprNode&) const = default;
+  // Constants compare by their bits: 0.0 is not -0.0, and NaN equals itself.
+  friend bool operator==(const ExprNode& a, const ExprNode& b);
+};
+
+// How many arguments a kind takes; 0 for leaves.
+int arity(ExprKind kind);
+
+// A value of a compute type: floats in .real, integers and bools in .integer.
+struct ScalarValue {
+  double real = 0;
+  std::int64_t integer = 0;
 };
 
 class ExprPool {
@@ -108,7 +120,10 @@ class ExprPool {
   Expr integer(std::int64_t value, DType compute_type = DType::I64);
   Expr size_of(const Dim& dim);
   Expr loop(int index);
-  // Checks arity and types by assertion; folds constants where the result is exact.
+  // Checks arity and types by assertion. Constants are folded where run-time evaluation is certain
+  // to give the same bits: integers, comparisons, what IEEE 754 rounds correctly; never a NaN and
+  // never an elementary function. Nothing is rewritten that could change a NaN or the sign of a
+  // zero.
   Expr make(ExprKind kind, std::span<const Expr> arguments);
   Expr unary(ExprKind kind, Expr a);
   Expr binary(ExprKind kind, Expr a, Expr b);
@@ -121,18 +136,44 @@ class ExprPool {
 
  private:
   Expr intern(ExprNode node);
+  [[nodiscard]] std::optional<ScalarValue> fold(const ExprNode& node) const;
+  Expr fold_or_intern(ExprNode node);
+  Expr rebuild(ExprNode node, const Expr (&arguments)[3]);
   std::vector<ExprNode> nodes_;
   std::unordered_multimap<std::size_t, Expr> index_;
 };
 
+std::string_view to_string(ExprKind kind);
+
+// "t0 = exp(in0); div(t0, add(t0, 1.0))": subexpressions that are read twice are named first.
 std::string to_string(const ExprPool& pool, Expr expr);
 
-// Interprets the expression on doubles and int64 (the oracle for generated code). `inputs[i]` holds
-// Input(i): floats in .real, integers and bools in .integer.
-struct ScalarValue {
-  double real = 0;
-  std::int64_t integer = 0;
+// `root` and all that it depends on, arguments before their users.
+std::vector<Expr> reachable_exprs(const ExprPool& pool, Expr root);
+
+// Interprets one expression for many elements: the oracle for generated code. Floats of type f32
+// are computed in float, f64 in double, integers wrap to their width.
+class ScalarInterpreter {
+ public:
+  // `bindings` gives the values of Size leaves. Fails when one of them cannot be evaluated.
+  static Expected<ScalarInterpreter> make(const ExprPool& pool, Expr root,
+                                          const Bindings& bindings = {});
+
+  // `inputs[i]` holds Input(i), `loops[i]` Loop(i).
+  ScalarValue operator()(std::span<const ScalarValue> inputs,
+                         std::span<const std::int64_t> loops = {});
+
+ private:
+  struct Step {
+    ExprNode node;
+    DType argument_type;             // of the first argument
+    std::int32_t arguments[3] = {};  // positions among the steps
+  };
+  std::vector<Step> steps_;
+  std::vector<ScalarValue> values_;  // one for each step
 };
+
+// The same for one element of an expression without sizes or loops.
 ScalarValue evaluate(const ExprPool& pool, Expr expr, std::span<const ScalarValue> inputs);
 
 }  // namespace opweld

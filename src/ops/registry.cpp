@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <cassert>
+#include <unordered_map>
+
+#include "ops/families.h"
+
+namespace opweld {
+namespace {
+
+// Every family of operators; a new family is one line here and one in families.h.
+constexpr OpFamily* kFamilies[] = {
+    arithmetic_ops,
+    source_ops,
+};
+
+struct Registry {
+  std::unordered_map<std::string_view, const OpDef*> by_name;
+  std::vector<const OpDef*> sorted;
+};
+
+Registry build_registry() {
+  Registry registry;
+  for (OpFamily* family : kFamilies) {
+    for (const OpDef& def : family()) {
+      [[maybe_unused]] const bool fresh = registry.by_name.emplace(def.name, &def).second;
+      assert(fresh && "two operators have the same name");
+      registry.sorted.push_back(&def);
+    }
+  }
+  std::sort(registry.sorted.begin(), registry.sorted.end(),
+            [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
+  return registry;
+}
+
+const Registry& registry() {
+  static const Registry instance = build_registry();
+  return instance;
+}
+
+}  // namespace
+
+const OpDef* find_op(std::string_view name) {
+  const auto& by_name = registry().by_name;
+  const auto found = by_name.find(name);
+  return found != by_name.end() ? found->second : nullptr;
+}
+
+const OpDef& op_def(const Node& node) {
+  const OpDef* def = find_op(node.op());
+  assert(def != nullptr && "the node's operator is not registered");
+  return *def;
+}
+
+std::span<const OpDef* const> all_ops() {
+  return registry().sorted;
+}
+
+}  // namespace opweld
