@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 import numpy as np
 
@@ -18,6 +20,16 @@ FUSION_LEVELS = ("none", "ops", "auto")
 
 class OpweldError(RuntimeError):
     """The command failed; the message is what it said."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What `opweld bench` counted in the program that it ran."""
+
+    kernels: int
+    read_bytes: int
+    written_bytes: int
+    compile_seconds: float
 
 
 def opweld_path() -> Path:
@@ -38,11 +50,6 @@ def opweld(*arguments: str | Path) -> str:
     return result.stdout
 
 
-def opweld_json(verb: str, model: Path, *arguments: str | Path) -> dict:
-    """Runs a verb on a model with `--json` and returns the object it prints."""
-    return json.loads(opweld(verb, model, "--json", *arguments))
-
-
 def run_model(model: Path, inputs: dict[str, np.ndarray], *options: str) -> dict[str, np.ndarray]:
     """Runs a model once and returns its outputs by name."""
     with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +59,12 @@ def run_model(model: Path, inputs: dict[str, np.ndarray], *options: str) -> dict
             return dict(arrays)
 
 
-def input_options(inputs: dict[str, np.ndarray], folder: Path) -> Sequence[str]:
+def explain_model(model: Path, *options: str) -> dict:
+    """What the compiler did with a model and why, as `opweld explain --json` tells it."""
+    return json.loads(opweld("explain", model, "--json", *options))
+
+
+def input_options(inputs: dict[str, np.ndarray], folder: Path) -> list[str]:
     """Writes inputs as .npy files into `folder`; returns the options that hand them over."""
     options = []
     for index, (name, value) in enumerate(inputs.items()):
@@ -60,3 +72,69 @@ def input_options(inputs: dict[str, np.ndarray], folder: Path) -> Sequence[str]:
         np.save(path, value)
         options += ["--input", f"{name}={path}"]
     return options
+
+
+class PacedRuns:
+    """A compiled and warm model that runs once each time it is asked to.
+
+    `opweld bench --paced` compiles, runs the model to warm up, and writes its account as a line
+    of JSON; then, for every line it reads, it runs the model once and answers with the seconds
+    that took. So engines can take turns, and whatever else the machine does falls on all alike.
+    """
+
+    account: Account
+    # What the model gave in the warm-up run.
+    outputs: dict[str, np.ndarray]
+
+    def __init__(self, model: Path, inputs: dict[str, np.ndarray], *options: str) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        folder = Path(self._folder.name)
+        command = [opweld_path(), "bench", model, "--paced", "--output", folder / "output.npz"]
+        command += [*input_options(inputs, folder), *options]
+        self._errors = (folder / "errors").open("w+")
+        self._process = subprocess.Popen(
+            [str(part) for part in command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        counted = json.loads(self._read_line())
+        self.account = Account(**{name: counted[name] for name in Account.__dataclass_fields__})
+        with np.load(folder / "output.npz") as arrays:
+            self.outputs = dict(arrays)
+
+    def run_once(self) -> float:
+        """Runs the model and returns the seconds it took."""
+        # A process that has ended says why when its answer is read.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+        return float(self._read_line())
+
+    def close(self) -> None:
+        """Ends the process."""
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+        self._errors.close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> PacedRuns:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _read_line(self) -> str:
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            self._errors.seek(0)
+            raise OpweldError(f"opweld bench ended: {self._errors.read().strip()}")
+        return line

@@ -46,6 +46,14 @@ class Answer:
     status: str
     message: str = ""
 
+    # Whether the model was compiled for this case, and not for an earlier one of the same model.
+    compiled: bool = True
+
+    @classmethod
+    def of(cls, entry: dict) -> Answer:
+        """Picks the fields above from a line of the command; there may be more."""
+        return cls(**{name: entry[name] for name in cls.__dataclass_fields__ if name in entry})
+
     @property
     def passed(self) -> bool:
         """Whether all outputs were right."""
@@ -61,7 +69,10 @@ class Verdict:
 
 
 def run_cases(command: Sequence[str], requests: Sequence[dict], jobs: int = 1) -> list[Answer]:
-    """Runs the cases in `jobs` processes and returns an answer per case and level."""
+    """Runs the cases in `jobs` processes and returns an answer per case and level.
+
+    `command` is all of the command but the file with the list of cases, which comes last.
+    """
     shares = [requests[i::jobs] for i in range(jobs)]
     with ThreadPoolExecutor(jobs) as pool:
         return [
@@ -94,7 +105,7 @@ def _run_once(command: Sequence[str], requests: Sequence[dict]) -> tuple[list[An
         listing = Path(folder) / "cases.json"
         listing.write_text(json.dumps(requests), encoding="utf-8")
         process = subprocess.Popen(
-            [*command, "run-cases", str(listing), "--json"],
+            [*command, str(listing)],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -122,7 +133,7 @@ def _read_answers(process: subprocess.Popen) -> tuple[list[Answer], bool]:
                 process.wait()
                 return answers, False
             if text.endswith("}\n"):  # else it is the beginning of a line that a crash cut off
-                answers.append(Answer(**json.loads(text)))
+                answers.append(Answer.of(json.loads(text)))
 
 
 def judge(
@@ -191,7 +202,8 @@ def main() -> int:
         inside = [case for case in inside if case.name in chosen]
         outside = {name: rule for name, rule in outside.items() if name in chosen}
     requests = [case.request(folder) for case in cases]
-    answers = run_cases([str(opweld_path())], requests, arguments.jobs)
+    command = [str(opweld_path()), "run-cases", "--json"]
+    answers = run_cases(command, requests, arguments.jobs)
     verdicts = judge(inside, outside, answers)
     if arguments.junit:
         write_junit(arguments.junit, verdicts)
