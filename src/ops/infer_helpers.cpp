@@ -40,7 +40,7 @@ Expected<Dim> unify_sizes(const Dim& a, const Dim& b, std::string_view what,
   if (provably_lt(a, b) || provably_lt(b, a)) {
     return fail("{} must have the same size, but have {} and {}", what, a, b);
   }
-  if (assumptions != nullptr) assumptions->push_back({a, b, std::string(what)});
+  if (assumptions != nullptr) assumptions->push_back({a, b, fmt::format("{} must be equal", what)});
   return b.is_constant() ? b : a;
 }
 

@@ -166,7 +166,7 @@ Status check_attributes(const OpDef& def, Attributes& attributes) {
 Error unknown_operator(std::string_view name) {
   constexpr std::size_t kLongestName = 64;  // nothing longer resembles an operator
   std::string hint;
-  std::size_t best = name.size() / 3 + 1;
+  std::size_t best = std::min<std::size_t>((name.size() + 2) / 3, 3) + 1;  // edits, at most
   for (const OpDef* def : all_ops()) {
     if (name.size() > kLongestName) break;
     const std::size_t distance = edit_distance(name, def->name);
