@@ -78,9 +78,7 @@ class DimCompiler {
             atom.symbol->range.divisor});
       return {};
     }
-    const Opcode opcode = atom.kind == AtomKind::FloorDiv ? Opcode::FloorDiv
-                          : atom.kind == AtomKind::Min    ? Opcode::Min
-                                                          : Opcode::Max;
+    const Opcode opcode = atom.kind == AtomKind::FloorDiv ? Opcode::FloorDiv : Opcode::Min;
     for (size_t i = 0; i < atom.arguments.size(); ++i) {
       OPWELD_CHECK(emit(atom.arguments[i]));
       if (i > 0) combine(opcode);
@@ -127,11 +125,8 @@ const char* CompiledDim::run(std::span<const int64_t> values, int64_t* stack) co
         if (right == -1 && left == Dim::kMinusInfinity) return kOverflow;
         left = floor_quotient(left, right);
         break;
-      case Opcode::Min:
-        left = std::min(left, right);
-        break;
       default:
-        left = std::max(left, right);
+        left = std::min(left, right);
         break;
     }
   }

@@ -29,7 +29,7 @@ class CompiledDim {
  private:
   friend class DimCompiler;
 
-  enum class Opcode : uint8_t { Constant, Symbol, Add, Multiply, FloorDiv, Min, Max };
+  enum class Opcode : uint8_t { Constant, Symbol, Add, Multiply, FloorDiv, Min };
 
   // Works on a stack: Constant and Symbol push, the others replace the two topmost values.
   struct Instruction {

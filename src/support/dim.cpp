@@ -91,9 +91,8 @@ Dim Dim::substitute(const std::map<std::string, Dim, std::less<>>& replacements)
     Dim result = atom->arguments[0].substitute(replacements);
     for (size_t i = 1; i < atom->arguments.size(); ++i) {
       const Dim argument = atom->arguments[i].substitute(replacements);
-      result = atom->kind == AtomKind::FloorDiv ? floor_div(result, argument)
-               : atom->kind == AtomKind::Min    ? min(result, argument)
-                                                : max(result, argument);
+      result =
+          atom->kind == AtomKind::FloorDiv ? floor_div(result, argument) : min(result, argument);
     }
     return result;
   };
@@ -165,6 +164,12 @@ Dim ceil_div(const Dim& a, const Dim& b) {
 }
 
 Dim mod(const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant() && b != 0) {
+    const int64_t divisor = *b.constant();
+    if (divisor == -1) return 0;  // the machine's -2^63 % -1 traps
+    const int64_t remainder = *a.constant() % divisor;
+    return remainder != 0 && (remainder < 0) != (divisor < 0) ? remainder + divisor : remainder;
+  }
   return a - b * floor_div(a, b);
 }
 

@@ -17,6 +17,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <iosfwd>
 #include <limits>
 #include <map>
 #include <memory>
@@ -128,6 +129,8 @@ Dim round_up(const Dim& a, const Dim& multiple);  // ceil_div(a, multiple) * mul
 // True only if it holds for all values of the symbols; false means "not known".
 bool provably_le(const Dim& a, const Dim& b);
 bool provably_lt(const Dim& a, const Dim& b);
+
+std::ostream& operator<<(std::ostream& stream, const Dim& dim);
 
 // A strict weak order by form, for sorting and sets; it says nothing about values.
 bool structural_less(const Dim& a, const Dim& b);

@@ -28,32 +28,56 @@ struct Division {
   Dim remainder;
 };
 
-// Splits off the terms that b divides; the others are the remainder.
-Division split_exact(const Dim& a, int64_t b) {
-  Terms quotient;
-  Terms remainder;
-  for (const Term& term : terms_of(a)) {
-    if (term.coefficient % b == 0) {
-      quotient.push_back({term.coefficient / b, term.factors});
-    } else {
-      remainder.push_back(term);
-    }
-  }
-  return {make_dim(std::move(quotient)), make_dim(std::move(remainder))};
-}
+// How a coefficient is split into quotient * b + rest.
+enum class Split {
+  Exact,     // as a whole or not at all
+  Truncate,  // |rest| < b, with the sign of the coefficient
+  Floor,     // 0 <= rest < b; unique, hence the canonical one
+};
 
-// Splits every coefficient, so that those of the remainder lie in [0, b). Unique, hence canonical.
-Division split_coefficients(const Dim& a, int64_t b) {
+Division split_coefficients(const Dim& a, int64_t b, Split how) {
   Terms quotient;
   Terms remainder;
   for (const Term& term : terms_of(a)) {
-    const int64_t whole = floor_quotient(term.coefficient, b);
-    const int64_t truncated = term.coefficient % b;
-    const int64_t rest = truncated < 0 ? truncated + b : truncated;
+    int64_t whole = term.coefficient / b;
+    int64_t rest = term.coefficient % b;
+    if (how == Split::Exact && rest != 0) {
+      whole = 0;
+      rest = term.coefficient;
+    }
+    if (how == Split::Floor && rest < 0) {
+      --whole;
+      rest += b;
+    }
     if (whole != 0) quotient.push_back({whole, term.factors});
     if (rest != 0) remainder.push_back({rest, term.factors});
   }
   return {make_dim(std::move(quotient)), make_dim(std::move(remainder))};
+}
+
+// Moves multiples of b so that what remains shows its modulos: with b = 8, the remainder
+// x + 6*floor(x/2) of 9x + 6*floor(x/2) is mod(x, 2) + 8*floor(x/2), hence less than 8 but for the
+// second part, which goes to the quotient.
+Division align_modulos(Division division, int64_t b) {
+  const Terms rest = terms_of(division.remainder);
+  for (const Term& term : rest) {
+    const AtomPtr atom = as_atom(term);
+    if (atom == nullptr || atom->kind != AtomKind::FloorDiv) continue;
+    if (!atom->arguments[1].is_constant()) continue;
+    // The remainder holds k*x, judged by the leading term of x.
+    const Term leading = terms_of(atom->arguments[0]).front();
+    const auto same = std::find_if(rest.begin(), rest.end(), [&](const Term& other) {
+      return compare_monomials(other.factors, leading.factors) == 0;
+    });
+    if (same == rest.end() || same->coefficient % leading.coefficient != 0) continue;
+    const Dim modulo_part =
+        Dim(same->coefficient / leading.coefficient) * atom->arguments[1] + term.coefficient;
+    const auto multiple = modulo_part.constant();
+    if (!multiple || *multiple % b != 0) continue;
+    division.quotient += make_dim(atom) * (*multiple / b);
+    division.remainder -= make_dim(atom) * *multiple;
+  }
+  return division;
 }
 
 // Long division by the leading term, as far as coefficients divide; each step lowers the leading
@@ -155,10 +179,18 @@ Dim cancel_common_divisor(const Dim& a, int64_t& b) {
 Dim divide_by_constant(const Dim& a, int64_t b) {
   if (b == 1) return a;
   if (const auto known = quotient_by_bounds(a, b)) return *known;
-  const Division exact = split_exact(a, b);
-  if (const auto known = quotient_by_bounds(exact.remainder, b)) return exact.quotient + *known;
-  const Division whole = split_coefficients(a, b);
-  if (const auto known = quotient_by_bounds(whole.remainder, b)) return whole.quotient + *known;
+  // The three remainders differ by multiples of b; bounds may decide any of them.
+  for (const Split how : {Split::Exact, Split::Truncate, Split::Floor}) {
+    const Division division = split_coefficients(a, b, how);
+    if (const auto known = quotient_by_bounds(division.remainder, b)) {
+      return division.quotient + *known;
+    }
+    const Division aligned = align_modulos(division, b);
+    if (const auto known = quotient_by_bounds(aligned.remainder, b)) {
+      return aligned.quotient + *known;
+    }
+  }
+  const Division whole = split_coefficients(a, b, Split::Floor);
   const Dim rest = cancel_common_divisor(whole.remainder, b);
   if (const auto flat = flatten_nested(rest, b)) return whole.quotient + *flat;
   return whole.quotient + make_dim(make_atom(AtomKind::FloorDiv, {rest, b}));

@@ -1,6 +1,5 @@
 // min and max and their rules.
 #include <algorithm>
-#include <cassert>
 #include <numeric>
 #include <utility>
 
@@ -13,38 +12,43 @@ namespace {
 // More arguments than this are nested instead of listed, as each is compared with each.
 constexpr size_t kMaxArguments = 12;
 
-AtomKind opposite(AtomKind kind) {
-  return kind == AtomKind::Min ? AtomKind::Max : AtomKind::Min;
+// The first term k*min(...) with k > 0, if there is one.
+const Term* find_min(const Terms& terms) {
+  const auto found = std::find_if(terms.begin(), terms.end(), [](const Term& term) {
+    const AtomPtr atom = as_atom(term);
+    return term.coefficient > 0 && atom != nullptr && atom->kind == AtomKind::Min;
+  });
+  return found == terms.end() ? nullptr : &*found;
 }
 
-// min(k*min(x, y) + r, z) = min(k*x + r, k*y + r, z), and likewise with k*max where k < 0.
-void add_flattened(AtomKind kind, const Dim& argument, std::vector<Dim>& arguments) {
-  if (!argument.is_constant()) {
-    for (const Term& term : terms_of(argument)) {
-      const AtomPtr atom = as_atom(term);
-      const AtomKind wanted = term.coefficient > 0 ? kind : opposite(kind);
-      if (atom == nullptr || atom->kind != wanted) continue;
-      if (arguments.size() + atom->arguments.size() > kMaxArguments) break;
-      const Dim rest = argument - make_dim(term);
-      for (const Dim& inner : atom->arguments) {
-        arguments.push_back(inner * term.coefficient + rest);
-      }
-      return;
+// min(k*min(x, y) + r, z) = min(k*x + r, k*y + r, z), over and over.
+std::vector<Dim> flatten(std::vector<Dim> waiting) {
+  std::vector<Dim> arguments;
+  while (!waiting.empty()) {
+    const Dim argument = waiting.back();
+    waiting.pop_back();
+    const Terms terms = argument.is_overflow() ? Terms{} : terms_of(argument);
+    const Term* inner = find_min(terms);
+    if (inner == nullptr || arguments.size() + waiting.size() >= kMaxArguments) {
+      arguments.push_back(argument);
+      continue;
+    }
+    const Dim rest = argument - make_dim(*inner);
+    for (const Dim& inner_argument : as_atom(*inner)->arguments) {
+      waiting.push_back(inner_argument * inner->coefficient + rest);
     }
   }
-  arguments.push_back(argument);
+  return arguments;
 }
 
-// Drops every argument that another one makes superfluous.
-void drop_dominated(AtomKind kind, std::vector<Dim>& arguments) {
+// Drops every argument that is never smaller than some other one.
+void drop_dominated(std::vector<Dim>& arguments) {
   for (size_t i = 0; i < arguments.size();) {
-    bool superfluous = false;
-    for (size_t j = 0; j < arguments.size() && !superfluous; ++j) {
-      if (i == j) continue;
-      superfluous = kind == AtomKind::Min ? provably_le(arguments[j], arguments[i])
-                                          : provably_le(arguments[i], arguments[j]);
+    bool dominated = false;
+    for (size_t j = 0; j < arguments.size() && !dominated; ++j) {
+      dominated = i != j && provably_le(arguments[j], arguments[i]);
     }
-    if (superfluous) {
+    if (dominated) {
       arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
       ++i;
@@ -72,7 +76,7 @@ Dim common_summand(const std::vector<Dim>& arguments) {
 }
 
 // Takes the common summand and the common divisor out, which makes the form unique.
-Dim make_extreme(AtomKind kind, std::vector<Dim> arguments) {
+Dim normalized_min(std::vector<Dim> arguments) {
   const Dim summand = common_summand(arguments);
   int64_t divisor = 0;
   for (Dim& argument : arguments) {
@@ -82,28 +86,27 @@ Dim make_extreme(AtomKind kind, std::vector<Dim> arguments) {
   }
   for (Dim& argument : arguments) argument = floor_div(argument, divisor);
   std::sort(arguments.begin(), arguments.end(), structural_less);
-  return summand + make_dim(make_atom(kind, std::move(arguments))) * divisor;
-}
-
-Dim extreme(AtomKind kind, const Dim& a, const Dim& b) {
-  if (a.is_overflow() || b.is_overflow()) return Dim::overflow();
-  std::vector<Dim> arguments;
-  add_flattened(kind, a, arguments);
-  add_flattened(kind, b, arguments);
-  drop_dominated(kind, arguments);
-  if (arguments.size() == 1) return arguments.front();
-  return make_extreme(kind, std::move(arguments));
+  return summand + make_dim(make_atom(AtomKind::Min, std::move(arguments))) * divisor;
 }
 
 }  // namespace
 }  // namespace dim_detail
 
 Dim min(const Dim& a, const Dim& b) {
-  return dim_detail::extreme(dim_detail::AtomKind::Min, a, b);
+  using namespace dim_detail;
+  std::vector<Dim> arguments = flatten({a, b});
+  const auto overflowed = [](const Dim& argument) { return argument.is_overflow(); };
+  if (std::any_of(arguments.begin(), arguments.end(), overflowed)) return Dim::overflow();
+  // Sorted, so that the result does not depend on the order the arguments came in.
+  std::sort(arguments.begin(), arguments.end(), structural_less);
+  drop_dominated(arguments);
+  if (arguments.size() == 1) return arguments.front();
+  return normalized_min(std::move(arguments));
 }
 
 Dim max(const Dim& a, const Dim& b) {
-  return dim_detail::extreme(dim_detail::AtomKind::Max, a, b);
+  if (a.is_constant() && b.is_constant()) return std::max(*a.constant(), *b.constant());
+  return -min(-a, -b);
 }
 
 }  // namespace opweld

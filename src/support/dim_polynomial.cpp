@@ -222,11 +222,8 @@ AtomPtr make_atom(AtomKind kind, std::vector<Dim> arguments) {
     atom->range = bounds(arguments[0]);
     for (const Dim& argument : arguments) {
       const Interval range = bounds(argument);
-      const bool smallest = kind == AtomKind::Min;
-      atom->range.low =
-          smallest ? std::min(atom->range.low, range.low) : std::max(atom->range.low, range.low);
-      atom->range.high = smallest ? std::min(atom->range.high, range.high)
-                                  : std::max(atom->range.high, range.high);
+      atom->range.low = std::min(atom->range.low, range.low);
+      atom->range.high = std::min(atom->range.high, range.high);
     }
   }
   atom->arguments = std::move(arguments);

@@ -1,9 +1,10 @@
 // The canonical form behind Dim: a sorted sum of coefficient * product of atoms.
 //
-// Two choices make few forms out of many expressions:
+// Three choices make few forms out of many expressions:
 //  - a symbol with divisor d enters as d*u, where the atom u is the quotient symbol/d. So
 //    coefficients alone carry all knowledge about divisibility;
-//  - there is no modulo atom: mod(a, b) is a - b*floor_div(a, b), and only printing folds it back.
+//  - there is no modulo atom: mod(a, b) is a - b*floor_div(a, b), and only printing folds it back;
+//  - there is no maximum atom: max(a, b) is -min(-a, -b), likewise.
 //
 // Private to the files of Dim.
 #pragma once
@@ -19,12 +20,12 @@
 
 namespace opweld::dim_detail {
 
-enum class AtomKind { Symbol, FloorDiv, Min, Max };
+enum class AtomKind { Symbol, FloorDiv, Min };
 
 struct Atom {
   AtomKind kind = AtomKind::Symbol;
   std::shared_ptr<const SymbolInfo> symbol;  // Symbol: the atom is symbol / symbol->range.divisor
-  std::vector<Dim> arguments;                // FloorDiv: dividend, divisor. Min, Max: two or more
+  std::vector<Dim> arguments;                // FloorDiv: dividend, divisor. Min: two or more
   Interval range;
   size_t hash = 0;
   int weight = 1;  // number of atoms and terms in here, counted as a tree
