@@ -164,8 +164,8 @@ Dim ceil_div(const Dim& a, const Dim& b) {
 }
 
 Dim mod(const Dim& a, const Dim& b) {
-  if (a.is_constant() && b.is_constant() && b != 0) {
-    const int64_t divisor = *b.constant();
+  const int64_t divisor = b.constant().value_or(0);
+  if (a.is_constant() && divisor != 0) {
     if (divisor == -1) return 0;  // the machine's -2^63 % -1 traps
     const int64_t remainder = *a.constant() % divisor;
     return remainder != 0 && (remainder < 0) != (divisor < 0) ? remainder + divisor : remainder;

@@ -81,6 +81,7 @@ bool reads_as_max(const std::vector<Dim>& arguments) {
 std::string min_text(const std::vector<Dim>& arguments) {
   if (!reads_as_max(arguments)) return call_text("min", arguments);
   std::vector<Dim> negated;
+  negated.reserve(arguments.size());
   for (const Dim& argument : arguments) negated.push_back(-argument);
   return call_text("max", negated);
 }

@@ -150,7 +150,7 @@ class RandomExpressions {
 TEST(DimProperties, ValuesBoundsDivisorsAndTextAgreeWithDirectEvaluation) {
   int compared = 0;
   int expressions = 0;
-  for (uint64_t seed = 0; seed < 6000; ++seed) {
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
     RandomExpressions random(seed);
     const Expression expression = random.expression(1 + static_cast<int>(seed % 4));
     const Dim& dim = expression.dim;
@@ -194,13 +194,13 @@ TEST(DimProperties, ValuesBoundsDivisorsAndTextAgreeWithDirectEvaluation) {
       }
     }
   }
-  EXPECT_GT(expressions, 5000);
-  EXPECT_GT(compared, 40000);
+  EXPECT_GT(expressions, 2500);
+  EXPECT_GT(compared, 20000);
 }
 
 TEST(DimProperties, ProvenOrderHolds) {
   int proven = 0;
-  for (uint64_t seed = 0; seed < 4000; ++seed) {
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
     RandomExpressions random(seed + 1000000);
     const Expression a = random.expression(2);
     const Expression b = random.expression(2);
@@ -220,7 +220,7 @@ TEST(DimProperties, ProvenOrderHolds) {
       }
     }
   }
-  EXPECT_GT(proven, 200);
+  EXPECT_GT(proven, 100);
 }
 
 TEST(DimProperties, StructuralLessIsAStrictWeakOrder) {
@@ -244,7 +244,7 @@ TEST(DimProperties, StructuralLessIsAStrictWeakOrder) {
 }
 
 TEST(DimProperties, RingLawsHoldByForm) {
-  for (uint64_t seed = 0; seed < 1000; ++seed) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
     RandomExpressions random(seed + 2000000);
     const Dim a = random.expression(2).dim;
     const Dim b = random.expression(2).dim;
