@@ -88,6 +88,18 @@ Expected<Sizes> source_indices(std::int64_t size, std::int64_t before, std::int6
   return indices;
 }
 
+// The linear position in x of the element at `index` of the result; kOutside for the constant.
+std::int64_t source_position(const Sizes& index, const std::vector<Sizes>& sources,
+                             const Sizes& strides) {
+  std::int64_t position = 0;
+  for (std::size_t axis = 0; axis < index.size(); ++axis) {
+    const std::int64_t source = sources[axis][static_cast<std::size_t>(index[axis])];
+    if (source == kOutside) return kOutside;
+    position += source * strides[axis];
+  }
+  return position;
+}
+
 Status evaluate_pad(const EvalContext& context) {
   const Tensor& x = *context.operands[0];
   Tensor& result = context.results[0];
@@ -102,20 +114,15 @@ Status evaluate_pad(const EvalContext& context) {
   }
   const Tensor* value = context.operands.size() > 1 ? context.operands[1] : nullptr;
   const ElementMover move(result, x);
-  const std::optional<ElementMover> fill =
-      value != nullptr ? std::optional(ElementMover(result, *value)) : std::nullopt;
+  const ElementMover fill(result, value != nullptr ? *value : x);
   const Sizes strides = row_major_strides(x.sizes());
   for_each_index(result.sizes(), [&](std::int64_t position, const Sizes& index) {
-    std::int64_t from = 0;
-    for (std::size_t axis = 0; axis < index.size(); ++axis) {
-      const std::int64_t source = sources[axis][static_cast<std::size_t>(index[axis])];
-      if (source == kOutside) {
-        if (fill) (*fill)(position, 0);
-        return;
-      }
-      from += source * strides[axis];
+    const std::int64_t from = source_position(index, sources, strides);
+    if (from != kOutside) {
+      move(position, from);
+    } else if (value != nullptr) {
+      fill(position, 0);
     }
-    move(position, from);
   });
   return {};
 }
