@@ -25,18 +25,6 @@ ShapeValue constant_value(const OpContext& context) {
   return elements;
 }
 
-// The result may be of a wider float type than the attribute, when all is evaluated in f64.
-Status evaluate_constant(const EvalContext& context) {
-  const Tensor& value = context.attributes.tensor("value");
-  Tensor& result = context.results[0];
-  if (result.dtype() == value.dtype()) {
-    ElementMover(result, value)(0, 0, value.num_elements());
-    return {};
-  }
-  for (std::int64_t i = 0; i < value.num_elements(); ++i) result.set_double(i, value.get_double(i));
-  return {};
-}
-
 Expected<std::vector<TensorType>> infer_sizes(const OpContext& context) {
   const Shape& values = context.attributes.shape("values");
   for (const Dim& value : values) {
@@ -111,7 +99,6 @@ std::span<const OpDef> source_ops() {
           .attributes = {{"value", AttributeKind::Tensor}},
           .infer = infer_constant,
           .contents = constant_value,
-          .evaluate = evaluate_constant,
       },
       {
           .name = "sizes",
