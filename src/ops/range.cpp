@@ -22,6 +22,7 @@ ShapeValue range_value(const OpContext& context) {
   const auto length = context.attributes.shape("length")[0].constant();
   if (!start || !step || !length || *length > kMaxShapeValueElements) return std::nullopt;
   std::vector<Dim> result;
+  result.reserve(static_cast<std::size_t>(*length));
   for (std::int64_t i = 0; i < *length; ++i) result.push_back((*start)[0] + (*step)[0] * i);
   return result;
 }

@@ -9,20 +9,8 @@ namespace {
 
 // Every family of operators; a new family is one line here and one in families.h.
 constexpr OpFamily* kFamilies[] = {
-    arithmetic_ops,
-    concat_ops,
-    expand_ops,
-    gather_ops,
-    one_hot_ops,
-    pad_ops,
-    range_ops,
-    reshape_ops,
-    scatter_ops,
-    slice_ops,
-    source_ops,
-    tile_ops,
-    top_k_ops,
-    transpose_ops,
+    arithmetic_ops, concat_ops,  expand_ops, gather_ops, one_hot_ops, pad_ops,   range_ops,
+    reshape_ops,    scatter_ops, slice_ops,  source_ops, tile_ops,    top_k_ops, transpose_ops,
 };
 
 struct Registry {

@@ -21,6 +21,7 @@ ShapeValue constant_value(const OpContext& context) {
     return std::nullopt;
   }
   std::vector<Dim> elements;
+  elements.reserve(static_cast<std::size_t>(value.num_elements()));
   for (std::int64_t i = 0; i < value.num_elements(); ++i) elements.emplace_back(value.get_int(i));
   return elements;
 }
@@ -70,6 +71,7 @@ ShapeValue iota_value(const OpContext& context) {
     return std::nullopt;
   }
   std::vector<Dim> counts;
+  counts.reserve(static_cast<std::size_t>(*length));
   for (std::int64_t i = 0; i < *length; ++i) counts.emplace_back(i);
   return strided_contents(counts, shape, iota_strides(context.attributes), 0);
 }

@@ -61,7 +61,7 @@ template <typename... Args>
 // OPWELD_CHECK(status_expression); the same for a Status.
 #define OPWELD_CHECK(...)                                              \
   do {                                                                 \
-    if (auto opweld_status = (__VA_ARGS__); !opweld_status)            \
+    if (const auto& opweld_status = (__VA_ARGS__); !opweld_status)     \
       return ::tl::unexpected<::opweld::Error>(opweld_status.error()); \
   } while (false)
 
