@@ -7,22 +7,30 @@
 
 namespace opweld {
 
-// The definitions of one family; they live as long as the program.
+// The definitions of one family, in the file of its name; they live as long as the program.
 using OpFamily = std::span<const OpDef>();
 
-OpFamily arithmetic_ops;  // arithmetic.cpp
-OpFamily concat_ops;      // concat.cpp
-OpFamily expand_ops;      // expand.cpp
-OpFamily gather_ops;      // gather.cpp
-OpFamily one_hot_ops;     // one_hot.cpp
-OpFamily pad_ops;         // pad.cpp
-OpFamily range_ops;       // range.cpp
-OpFamily reshape_ops;     // reshape.cpp
-OpFamily scatter_ops;     // scatter.cpp
-OpFamily slice_ops;       // slice.cpp
-OpFamily source_ops;      // source.cpp
-OpFamily tile_ops;        // tile.cpp
-OpFamily top_k_ops;       // top_k.cpp
-OpFamily transpose_ops;   // transpose.cpp
+OpFamily activation_ops;
+OpFamily arithmetic_ops;
+OpFamily cast_ops;
+OpFamily comparison_ops;
+OpFamily concat_ops;
+OpFamily expand_ops;
+OpFamily gather_ops;
+OpFamily logic_ops;
+OpFamily math_ops;
+OpFamily one_hot_ops;
+OpFamily pad_ops;
+OpFamily range_ops;
+OpFamily rectifier_ops;
+OpFamily reshape_ops;
+OpFamily scatter_ops;
+OpFamily select_ops;
+OpFamily slice_ops;
+OpFamily source_ops;
+OpFamily tile_ops;
+OpFamily top_k_ops;
+OpFamily transpose_ops;
+OpFamily trigonometry_ops;
 
 }  // namespace opweld

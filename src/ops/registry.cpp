@@ -9,8 +9,10 @@ namespace {
 
 // Every family of operators; a new family is one line here and one in families.h.
 constexpr OpFamily* kFamilies[] = {
-    arithmetic_ops, concat_ops,  expand_ops, gather_ops, one_hot_ops, pad_ops,   range_ops,
-    reshape_ops,    scatter_ops, slice_ops,  source_ops, tile_ops,    top_k_ops, transpose_ops,
+    activation_ops, arithmetic_ops, cast_ops,      comparison_ops,   concat_ops, expand_ops,
+    gather_ops,     logic_ops,      math_ops,      one_hot_ops,      pad_ops,    range_ops,
+    rectifier_ops,  reshape_ops,    scatter_ops,   select_ops,       slice_ops,  source_ops,
+    tile_ops,       top_k_ops,      transpose_ops, trigonometry_ops,
 };
 
 struct Registry {
