@@ -177,7 +177,7 @@ std::span<const OpDef> arithmetic_ops() {
           contents_of<[](DimArguments x) { return min(x[0], x[1]); }>),
       binary_op<ExprKind::Max>(
           "max", "the greater of a and b; NaN if either is NaN", kNumbers,
-          evaluate_number<maximum, [](std::int64_t a, std::int64_t b) { return a > b ? a : b; }>,
+          evaluate_number<maximum, [](std::int64_t a, std::int64_t b) { return a < b ? b : a; }>,
           contents_of<[](DimArguments x) { return max(x[0], x[1]); }>),
       unary_op<ExprKind::Neg>("neg", "-x", kNumbers,
                               evaluate_number<[](double x) { return -x; }, wrapping_negative>,
@@ -190,7 +190,7 @@ std::span<const OpDef> arithmetic_ops() {
       unary_op<ExprKind::Sign>(
           "sign", "-1, 0 or 1 as x is below, equal to or above 0; NaN for NaN", kNumbers,
           evaluate_number<sign,
-                          [](std::int64_t x) { return std::int64_t{x > 0} - std::int64_t{x < 0}; }>,
+                          [](std::int64_t x) { return std::int64_t{0 < x} - std::int64_t{x < 0}; }>,
           contents_of<sign_of_dim>),
       unary_op<ExprKind::Reciprocal>("reciprocal", "1 / x", kFloats,
                                      evaluate_real<[](double x) { return 1 / x; }>),

@@ -9,25 +9,37 @@ namespace opweld {
 namespace {
 
 using DimArguments = std::span<const Dim>;
-using ElementRule = std::optional<Dim> (*)(DimArguments);
 
 // ---- what is certain of two sizes, whatever their symbols are ----
 
-std::optional<Dim> negation(std::optional<Dim> truth) {
-  if (truth) truth = 1 - *truth;
-  return truth;
-}
-
-std::optional<Dim> is_less(const Dim& a, const Dim& b) {
-  if (provably_lt(a, b)) return Dim(1);
-  if (provably_le(b, a)) return Dim(0);
+std::optional<Dim> certain(bool truth, bool falsehood) {
+  if (truth) return Dim(1);
+  if (falsehood) return Dim(0);
   return std::nullopt;
 }
 
-std::optional<Dim> is_equal(const Dim& a, const Dim& b) {
-  if (a == b) return Dim(1);
-  if (provably_lt(a, b) || provably_lt(b, a)) return Dim(0);
-  return std::nullopt;
+std::optional<Dim> is_equal(DimArguments x) {
+  return certain(x[0] == x[1], provably_lt(x[0], x[1]) || provably_lt(x[1], x[0]));
+}
+
+std::optional<Dim> is_unequal(DimArguments x) {
+  return certain(provably_lt(x[0], x[1]) || provably_lt(x[1], x[0]), x[0] == x[1]);
+}
+
+std::optional<Dim> is_less(DimArguments x) {
+  return certain(provably_lt(x[0], x[1]), provably_le(x[1], x[0]));
+}
+
+std::optional<Dim> is_less_or_equal(DimArguments x) {
+  return certain(provably_le(x[0], x[1]), provably_lt(x[1], x[0]));
+}
+
+std::optional<Dim> is_greater(DimArguments x) {
+  return certain(provably_lt(x[1], x[0]), provably_le(x[0], x[1]));
+}
+
+std::optional<Dim> is_greater_or_equal(DimArguments x) {
+  return certain(provably_le(x[1], x[0]), provably_lt(x[0], x[1]));
 }
 
 // ---- the definitions ----
@@ -47,7 +59,7 @@ Status evaluate_comparison(const EvalContext& context) {
       context);
 }
 
-template <typename Compare, ExprKind kind, ElementRule rule, bool swapped = false>
+template <typename Compare, ExprKind kind, auto rule, bool swapped = false>
 OpDef comparison_op(std::string_view name, std::string_view summary, DTypeSet dtypes = kNumbers) {
   return {.name = name,
           .summary = summary,
@@ -64,22 +76,13 @@ OpDef comparison_op(std::string_view name, std::string_view summary, DTypeSet dt
 
 std::span<const OpDef> comparison_ops() {
   static const OpDef defs[] = {
-      comparison_op<std::equal_to<>, ExprKind::Eq,
-                    [](DimArguments x) { return is_equal(x[0], x[1]); }>("eq", "whether a == b",
-                                                                         kAnyDType),
-      comparison_op<std::not_equal_to<>, ExprKind::Ne,
-                    [](DimArguments x) { return negation(is_equal(x[0], x[1])); }>(
-          "ne", "whether a != b", kAnyDType),
-      comparison_op<std::less<>, ExprKind::Lt, [](DimArguments x) { return is_less(x[0], x[1]); }>(
-          "lt", "whether a < b"),
-      comparison_op<std::less_equal<>, ExprKind::Le,
-                    [](DimArguments x) { return negation(is_less(x[1], x[0])); }>("le",
-                                                                                  "whether a <= b"),
-      comparison_op<std::greater<>, ExprKind::Lt,
-                    [](DimArguments x) { return is_less(x[1], x[0]); }, true>("gt",
-                                                                              "whether a > b"),
-      comparison_op<std::greater_equal<>, ExprKind::Le,
-                    [](DimArguments x) { return negation(is_less(x[0], x[1])); }, true>(
+      comparison_op<std::equal_to<>, ExprKind::Eq, is_equal>("eq", "whether a == b", kAnyDType),
+      comparison_op<std::not_equal_to<>, ExprKind::Ne, is_unequal>("ne", "whether a != b",
+                                                                   kAnyDType),
+      comparison_op<std::less<>, ExprKind::Lt, is_less>("lt", "whether a < b"),
+      comparison_op<std::less_equal<>, ExprKind::Le, is_less_or_equal>("le", "whether a <= b"),
+      comparison_op<std::greater<>, ExprKind::Lt, is_greater, true>("gt", "whether a > b"),
+      comparison_op<std::greater_equal<>, ExprKind::Le, is_greater_or_equal, true>(
           "ge", "whether a >= b"),
   };
   return defs;

@@ -44,6 +44,14 @@ Status evaluate_shift(const EvalContext& context) {
   return {};
 }
 
+std::int64_t moved_up(std::int64_t x, std::int64_t count) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) << count);
+}
+
+std::int64_t moved_down(std::int64_t x, std::int64_t count) {
+  return x >> count;
+}
+
 // Elements of a narrow signed dtype are computed in more bits, in which a shift by its width or
 // more would still show copies of the sign.
 Expr scalar_shift_right(const OpContext& context, ExprPool& pool, std::span<const Expr> arguments) {
@@ -54,6 +62,15 @@ Expr scalar_shift_right(const OpContext& context, ExprPool& pool, std::span<cons
   const Expr width = pool.integer(8 * byte_size(dtype), compute_type);
   const Expr within = pool.binary(ExprKind::Lt, arguments[1], width);
   return pool.select(within, shifted, pool.integer(0, compute_type));
+}
+
+OpDef shift_right_op() {
+  OpDef def = binary_op<ExprKind::ShiftRight>(
+      "shift_right",
+      "a moved down by b bits, copying the sign; 0 where b is negative or the width or more",
+      kIntegers, evaluate_shift<moved_down>);
+  def.scalar = scalar_shift_right;
+  return def;
 }
 
 }  // namespace
@@ -83,13 +100,8 @@ std::span<const OpDef> logic_ops() {
                               evaluate_integer<[](Int x) { return ~x; }>),
       binary_op<ExprKind::ShiftLeft>(
           "shift_left", "a moved up by b bits; 0 where b is negative or the width or more",
-          kIntegers, evaluate_shift<[](Int a, Int b) {
-            return static_cast<Int>(static_cast<std::uint64_t>(a) << b);
-          }>),
-      binary_op<ExprKind::ShiftRight>(
-          "shift_right",
-          "a moved down by b bits, copying the sign; 0 where b is negative or the width or more",
-          kIntegers, evaluate_shift<[](Int a, Int b) { return a >> b; }>),
+          kIntegers, evaluate_shift<moved_up>),
+      shift_right_op(),
   };
   return defs;
 }
