@@ -2,7 +2,7 @@
 //
 //   score(s, t) = scale * sum over d of q[b, h, s, d] k[b, g, t, d],  g = h / (Hq / Hkv)
 //   score = softcap * tanh(score / softcap)         if softcap is not 0
-//   score = score + mask[b, h, s, t]                a float mask
+//   score = score + mask[b, h, s, t]                if it is a float mask
 //   score = -inf                                    where a bool mask is false, or t is not visible
 //   result[b, h, s, :] = sum over t of softmax(score)[t] v[b, g, t, :]
 //
@@ -14,7 +14,6 @@
 // gives NaN, as softmax does. What becomes of NaN and infinities in v at keys of weight 0 is not
 // defined. Scores and weights are computed in the compute type; the result is rounded once.
 // Meaning as in ONNX Attention (opsets 23 to 25).
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -44,38 +43,6 @@ Status check_attention_attributes(const Attributes& attributes) {
   return {};
 }
 
-// Every query head reads the key head h / (Hq / Hkv), so Hkv divides Hq.
-Status check_heads(const OpContext& context, const Dim& query_heads, const Dim& key_heads) {
-  if (query_heads == key_heads) return {};
-  if (key_heads == Dim(0)) return fail("there are {} query heads but no key heads", query_heads);
-  if (auto rest = unify_sizes(mod(query_heads, key_heads), 0, "query heads mod key heads, and 0,",
-                              context.assumptions);
-      !rest) {
-    return fail("the {} query heads are no multiple of the {} key heads", query_heads, key_heads);
-  }
-  return {};
-}
-
-// The mask broadcasts to [B, Hq, S, T].
-Status check_mask(const OpContext& context, const Shape& scores) {
-  if (!context.has(3)) return {};
-  const Shape& mask = context.type(3).shape;
-  if (mask.size() > scores.size()) {
-    return fail("operand 'mask' has rank {}, more than the scores {}", mask.size(),
-                to_string(scores));
-  }
-  const std::size_t added = scores.size() - mask.size();
-  for (std::size_t axis = 0; axis < mask.size(); ++axis) {
-    if (mask[axis] == Dim(1)) continue;
-    OPWELD_TRY([[maybe_unused]] const Dim size,
-               unify_sizes(scores[added + axis], mask[axis],
-                           fmt::format("axis {} of the scores {} and of the mask {}", added + axis,
-                                       to_string(scores), to_string(mask)),
-                           context.assumptions));
-  }
-  return {};
-}
-
 Expected<std::vector<TensorType>> infer_attention(const OpContext& context) {
   for (const int index : {0, 1, 2}) OPWELD_CHECK(require_rank(context, index, 4));
   OPWELD_CHECK(check_attention_attributes(context.attributes));
@@ -89,22 +56,26 @@ Expected<std::vector<TensorType>> infer_attention(const OpContext& context) {
   OPWELD_TRY(batch, unify(batch, v[0], "the batch of 'q' and 'v'"));
   OPWELD_TRY(const Dim key_heads, unify(k[1], v[1], "the heads of 'k' and 'v'"));
   OPWELD_TRY(const Dim keys, unify(k[2], v[2], "the lengths of 'k' and 'v'"));
-  OPWELD_TRY([[maybe_unused]] const Dim head, unify(q[3], k[3], "the head sizes of 'q' and 'k'"));
-  OPWELD_CHECK(check_heads(context, q[1], key_heads));
-  OPWELD_CHECK(check_mask(context, {batch, q[1], q[2], keys}));
+  OPWELD_CHECK(require_same_size(context, q[3], k[3], "the head sizes of 'q' and 'k'"));
+  OPWELD_CHECK(require_multiple(context, q[1], key_heads, "the number of query heads"));
+  OPWELD_CHECK(require_broadcast_to(context, 3, "mask", {batch, q[1], q[2], keys}));
   return std::vector<TensorType>{{context.type(0).dtype, {batch, q[1], q[2], v[3]}}};
 }
 
 // ---- evaluation ----
 
-// Which keys a query sees, apart from the mask.
-struct Visibility {
+// What the attributes say of a score, read once.
+struct ScoreRule {
+  double scale;
+  double softcap;
   bool causal;
   std::int64_t diagonal;  // position of query 0
   std::int64_t window_left, window_right;
 
-  Visibility(const Attributes& attributes, std::int64_t queries, std::int64_t keys)
-      : window_left(attributes.integer("window_left", -1)),
+  ScoreRule(const Attributes& attributes, std::int64_t queries, std::int64_t keys)
+      : scale(attributes.real("scale", 1)),
+        softcap(attributes.real("softcap", 0)),
+        window_left(attributes.integer("window_left", -1)),
         window_right(attributes.integer("window_right", -1)) {
     const std::string alignment = attributes.text("causal", "none");
     causal = alignment != "none";
@@ -117,36 +88,64 @@ struct Visibility {
     if (window_left >= 0 && ahead < -window_left) return false;
     return window_right < 0 || ahead <= window_right;
   }
+
+  // Of the product of a query and a key.
+  [[nodiscard]] double score(double product) const {
+    return softcap == 0 ? scale * product : softcap * std::tanh(scale * product / softcap);
+  }
 };
 
-// Elements of one matrix [rows, columns] inside a tensor, as doubles.
+// One matrix [rows, columns] of a tensor [.., .., rows, columns], as doubles.
 struct Matrix {
+  std::int64_t rows, columns;
   std::vector<double> values;
-  std::int64_t columns;
 
-  Matrix(const Tensor& tensor, std::int64_t index) : columns(tensor.sizes()[3]) {
-    const std::int64_t count = tensor.sizes()[2] * columns;
+  Matrix(const Tensor& tensor, std::int64_t index)
+      : rows(tensor.sizes()[2]), columns(tensor.sizes()[3]) {
+    const std::int64_t count = rows * columns;
     for (std::int64_t i = 0; i < count; ++i) values.push_back(tensor.get_double(index * count + i));
   }
 
   [[nodiscard]] const double* row(std::int64_t r) const { return values.data() + r * columns; }
 };
 
-double score_of(const double* q, const double* k, std::int64_t head, const Attributes& attributes) {
-  double dot = 0;
-  for (std::int64_t d = 0; d < head; ++d) dot += q[d] * k[d];
-  const double score = attributes.real("scale", 1) * dot;
-  const double softcap = attributes.real("softcap", 0);
-  return softcap == 0 ? score : softcap * std::tanh(score / softcap);
+// The mask operand, element by element of the scores [B, Hq, S, T] in row-major order.
+struct Mask {
+  bool is_bool = false;
+  std::vector<double> elements;  // empty without a mask
+
+  Mask(const Tensor* mask, const Sizes& scores) {
+    if (mask == nullptr) return;
+    is_bool = mask->dtype() == DType::Bool;
+    const Sizes* operand = &mask->sizes();
+    for (BroadcastWalk walk(scores, {&operand, 1}); !walk.done(); walk.advance()) {
+      elements.push_back(mask->get_double(walk.offsets()[0]));
+    }
+  }
+
+  [[nodiscard]] double apply(double score, std::int64_t at) const {
+    if (elements.empty()) return score;
+    const double element = elements[static_cast<std::size_t>(at)];
+    if (is_bool) return element != 0 ? score : kMinusInfinity;
+    return score + element;
+  }
+};
+
+// The scores of query `s`; the mask's elements for it begin at `mask_at`.
+std::vector<double> scores_of(const Matrix& q, const Matrix& k, std::int64_t s, const Mask& mask,
+                              std::int64_t mask_at, const ScoreRule& rule) {
+  std::vector<double> scores;
+  for (std::int64_t t = 0; t < k.rows; ++t) {
+    double product = 0;
+    for (std::int64_t d = 0; d < q.columns; ++d) product += q.row(s)[d] * k.row(t)[d];
+    const double score = mask.apply(rule.score(product), mask_at + t);
+    scores.push_back(rule.sees(s, t) ? score : kMinusInfinity);
+  }
+  return scores;
 }
 
-double masked(double score, const Tensor* mask, std::int64_t at) {
-  if (mask == nullptr) return score;
-  if (mask->dtype() == DType::Bool) return mask->get_int(at) != 0 ? score : kMinusInfinity;
-  return score + mask->get_double(at);
-}
-
-// exp(score - maximum), not yet divided by its sum, which is returned; 0 if all scores are -inf.
+// Scores become exp(score - maximum), not yet divided by their sum, which is returned; 0 when all
+// scores are -inf.
 double to_weights(std::vector<double>& scores) {
   double maximum = kMinusInfinity;
   for (const double score : scores) {
@@ -154,65 +153,48 @@ double to_weights(std::vector<double>& scores) {
   }
   if (maximum == kMinusInfinity) return 0;
   double sum = 0;
-  for (double& score : scores) sum += score = std::exp(score - maximum);
+  for (double& score : scores) {
+    score = std::exp(score - maximum);
+    sum += score;
+  }
   return sum;
 }
 
 void store_weighted_sum(const std::vector<double>& weights, double sum, const Matrix& v,
                         Tensor& result, std::int64_t first) {
   std::vector<double> row(static_cast<std::size_t>(v.columns), 0.0);
-  for (std::size_t t = 0; t < weights.size(); ++t) {
-    const double* values = v.row(static_cast<std::int64_t>(t));
-    for (std::size_t d = 0; d < row.size(); ++d) row[d] += weights[t] * values[d];
+  for (std::int64_t t = 0; t < v.rows; ++t) {
+    const double weight = weights[static_cast<std::size_t>(t)];
+    for (std::size_t d = 0; d < row.size(); ++d) row[d] += weight * v.row(t)[d];
   }
   for (std::size_t d = 0; d < row.size(); ++d) {
     result.set_double(first + static_cast<std::int64_t>(d), row[d] / sum);
   }
 }
 
-// Positions in the mask of all scores [B, Hq, S, T], in row-major order.
-std::vector<std::int64_t> mask_positions(const Tensor* mask, const Sizes& scores) {
-  std::vector<std::int64_t> positions;
-  if (mask == nullptr) return positions;
-  const Sizes* operand = &mask->sizes();
-  for (BroadcastWalk walk(scores, {&operand, 1}); !walk.done(); walk.advance()) {
-    positions.push_back(walk.offsets()[0]);
-  }
-  return positions;
-}
-
 Status evaluate_attention(const EvalContext& context) {
   const Tensor& q = *context.operands[0];
   const Tensor& k = *context.operands[1];
-  const Tensor* mask = context.operands[3];
-  Tensor& result = context.results[0];
   const std::int64_t query_heads = q.sizes()[1];
   const std::int64_t key_heads = k.sizes()[1];
   const std::int64_t queries = q.sizes()[2];
   const std::int64_t keys = k.sizes()[2];
-  const Visibility visibility(context.attributes, queries, keys);
-  const auto mask_at = mask_positions(mask, {q.sizes()[0], query_heads, queries, keys});
-  std::vector<double> scores(static_cast<std::size_t>(keys));
+  const ScoreRule rule(context.attributes, queries, keys);
+  const Mask mask(context.operands[3], {q.sizes()[0], query_heads, queries, keys});
 
-  for (std::int64_t bh = 0; bh < q.sizes()[0] * query_heads; ++bh) {
-    const std::int64_t group = bh % query_heads / (query_heads / key_heads);
-    const std::int64_t key_matrix = bh / query_heads * key_heads + group;
-    const Matrix queries_of_head(q, bh);
+  for (std::int64_t matrix = 0; matrix < q.sizes()[0] * query_heads; ++matrix) {
+    const std::int64_t group = matrix % query_heads / (query_heads / key_heads);
+    const std::int64_t key_matrix = matrix / query_heads * key_heads + group;
+    const Matrix queries_of_head(q, matrix);
     const Matrix keys_of_head(k, key_matrix);
     const Matrix values_of_head(*context.operands[2], key_matrix);
     for (std::int64_t s = 0; s < queries; ++s) {
-      for (std::int64_t t = 0; t < keys; ++t) {
-        double score =
-            score_of(queries_of_head.row(s), keys_of_head.row(t), q.sizes()[3], context.attributes);
-        if (mask != nullptr) {
-          const auto place = static_cast<std::size_t>((bh * queries + s) * keys + t);
-          score = masked(score, mask, mask_at[place]);
-        }
-        scores[static_cast<std::size_t>(t)] = visibility.sees(s, t) ? score : kMinusInfinity;
-      }
+      const std::int64_t row = matrix * queries + s;
+      auto scores = scores_of(queries_of_head, keys_of_head, s, mask, row * keys, rule);
       const double sum = to_weights(scores);
-      const std::int64_t first = (bh * queries + s) * values_of_head.columns;
-      if (sum != 0) store_weighted_sum(scores, sum, values_of_head, result, first);
+      if (sum == 0) continue;  // the result is zero from the start
+      store_weighted_sum(scores, sum, values_of_head, context.results[0],
+                         row * values_of_head.columns);
     }
   }
   return {};

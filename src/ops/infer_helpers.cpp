@@ -44,6 +44,24 @@ Expected<Dim> unify_sizes(const Dim& a, const Dim& b, std::string_view what,
   return b.is_constant() ? b : a;
 }
 
+Status require_same_size(const OpContext& context, const Dim& a, const Dim& b,
+                         std::string_view what) {
+  const auto same = unify_sizes(a, b, what, context.assumptions);
+  return same ? Status() : tl::unexpected(same.error());
+}
+
+Status require_multiple(const OpContext& context, const Dim& size, const Dim& divisor,
+                        std::string_view what) {
+  if (size == divisor) return {};
+  if (divisor == 0) return fail("{} {} cannot be divided by 0", what, size);
+  const Dim rest = mod(size, divisor);
+  if (!unify_sizes(rest, 0, fmt::format("{} modulo {}, and 0,", what, divisor),
+                   context.assumptions)) {
+    return fail("{} {} is no multiple of {}", what, size, divisor);
+  }
+  return {};
+}
+
 Expected<Shape> unify_shapes(const Shape& a, const Shape& b, std::string_view what,
                              std::vector<SizeAssumption>* assumptions) {
   if (a.size() != b.size()) {
@@ -91,6 +109,24 @@ Expected<Shape> broadcast_operands(const OpContext& context) {
                                        context.assumptions));
   }
   return shape;
+}
+
+Status require_broadcast_to(const OpContext& context, int index, std::string_view name,
+                            const Shape& target) {
+  if (!context.has(index)) return {};
+  const Shape& shape = context.type(index).shape;
+  const std::string failure = fmt::format("operand '{}' {} does not broadcast to {}", name,
+                                          to_string(shape), to_string(target));
+  if (shape.size() > target.size()) return fail("{}: it has more axes", failure);
+  for (std::size_t from_end = 1; from_end <= shape.size(); ++from_end) {
+    const Dim& size = size_from_end(shape, from_end);
+    if (size == 1) continue;
+    const auto same = unify_sizes(size_from_end(target, from_end), size,
+                                  fmt::format("axis -{} of '{}' and its target", from_end, name),
+                                  context.assumptions);
+    if (!same) return fail("{}: they differ on axis -{}", failure, from_end);
+  }
+  return {};
 }
 
 Expected<std::vector<TensorType>> infer_pointwise(const OpContext& context, DType dtype) {

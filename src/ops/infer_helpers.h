@@ -23,6 +23,14 @@ Expected<std::vector<int>> normalize_axes(const Ints& axes, int rank);
 Expected<Dim> unify_sizes(const Dim& a, const Dim& b, std::string_view what,
                           std::vector<SizeAssumption>* assumptions);
 
+// The same where only the agreement matters.
+Status require_same_size(const OpContext& context, const Dim& a, const Dim& b,
+                         std::string_view what);
+
+// `size` (called `what`) is a multiple of `divisor`: proven, assumed, or an error.
+Status require_multiple(const OpContext& context, const Dim& size, const Dim& divisor,
+                        std::string_view what);
+
 // Every axis unified; the ranks must agree.
 Expected<Shape> unify_shapes(const Shape& a, const Shape& b, std::string_view what,
                              std::vector<SizeAssumption>* assumptions);
@@ -34,6 +42,11 @@ Expected<Shape> broadcast_shapes(const Shape& a, const Shape& b, std::string_vie
 
 // Broadcasts the shapes of all operands that are present.
 Expected<Shape> broadcast_operands(const OpContext& context);
+
+// Fails unless operand `index`, called `name`, broadcasts to `target` without changing it: one-sided
+// broadcasting, for scales, slopes and masks. Nothing is asked of an absent operand.
+Status require_broadcast_to(const OpContext& context, int index, std::string_view name,
+                            const Shape& target);
 
 // The shape rule of most pointwise operators: operands broadcast, the result has `dtype`.
 Expected<std::vector<TensorType>> infer_pointwise(const OpContext& context, DType dtype);

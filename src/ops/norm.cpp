@@ -22,26 +22,9 @@ double epsilon_of(const Attributes& attributes) {
 
 // ---- shape rules ----
 
-// Operand `index`, if present, repeats along axes of x where it must and adds none.
-Status require_broadcast_to_x(const OpContext& context, int index, std::string_view name) {
-  if (!context.has(index)) return {};
-  const Shape& x = context.type(0).shape;
-  const Shape& shape = context.type(index).shape;
-  const std::string what =
-      fmt::format("the axes of 'x' {} and '{}' {}", to_string(x), name, to_string(shape));
-  if (shape.size() > x.size()) return fail("{}: '{}' has more axes", what, name);
-  const std::size_t added = x.size() - shape.size();
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    if (shape[axis] == Dim(1)) continue;
-    OPWELD_TRY([[maybe_unused]] const Dim size,
-               unify_sizes(x[added + axis], shape[axis], what, context.assumptions));
-  }
-  return {};
-}
-
 Expected<std::vector<TensorType>> infer_norm(const OpContext& context) {
-  OPWELD_CHECK(require_broadcast_to_x(context, 1, "scale"));
-  OPWELD_CHECK(require_broadcast_to_x(context, 2, "bias"));
+  OPWELD_CHECK(require_broadcast_to(context, 1, "scale", context.type(0).shape));
+  OPWELD_CHECK(require_broadcast_to(context, 2, "bias", context.type(0).shape));
   return infer_along_axis(context);
 }
 
@@ -50,16 +33,12 @@ Expected<std::vector<TensorType>> infer_group_norm(const OpContext& context) {
   const Shape& x = context.type(0).shape;
   const std::int64_t groups = context.attributes.integer("groups");
   if (groups < 1) return fail("attribute 'groups' must be 1 or more, not {}", groups);
-  OPWELD_TRY([[maybe_unused]] const Dim rest,
-             unify_sizes(mod(x[1], groups), 0,
-                         fmt::format("{} channels mod {} groups, and 0,", x[1], groups),
-                         context.assumptions));
+  OPWELD_CHECK(require_multiple(context, x[1], groups, "the number of channels"));
   for (const int index : {1, 2}) {
     OPWELD_CHECK(require_rank(context, index, 1));
-    OPWELD_TRY([[maybe_unused]] const Dim size,
-               unify_sizes(x[1], context.type(index).shape[0],
-                           "the channels of 'x' and the elements of 'scale' or 'bias'",
-                           context.assumptions));
+    OPWELD_CHECK(require_same_size(
+        context, x[1], context.type(index).shape[0],
+        index == 1 ? "the channels of 'x' and 'scale'" : "the channels of 'x' and 'bias'"));
   }
   return std::vector<TensorType>{context.type(0)};
 }

@@ -3,6 +3,7 @@
 
 #include "ops/families.h"
 #include "ops/formula_op.h"
+#include "ops/infer_helpers.h"
 #include "ops/scalar_functions.h"
 
 namespace opweld {
@@ -25,14 +26,9 @@ std::int64_t integer_prelu(std::int64_t x, std::int64_t slope) {
   return x < 0 ? static_cast<std::int64_t>(product) : x;
 }
 
-// The slope may repeat along axes of x, not the other way round.
 Expected<std::vector<TensorType>> infer_prelu(const OpContext& context) {
-  OPWELD_TRY(auto types, infer_same_dtype(context));
-  if (types[0].shape.size() != context.type(0).shape.size()) {
-    return fail("operand 'slope' {} does not broadcast to 'x' {}", to_string(context.type(1)),
-                to_string(context.type(0)));
-  }
-  return types;
+  OPWELD_CHECK(require_broadcast_to(context, 1, "slope", context.type(0).shape));
+  return std::vector<TensorType>{context.type(0)};
 }
 
 // ---- leaky, thresholded, shrunk ----

@@ -27,12 +27,9 @@ Status check_angles(const OpContext& context, int index, std::string_view name) 
     return fmt::format("the {} of 'x' and '{}'", axis, name);
   };
   if (angles.size() == 3 && angles[0] != Dim(1)) {
-    OPWELD_TRY([[maybe_unused]] const Dim batch,
-               unify_sizes(x[0], angles[0], what("batch"), context.assumptions));
+    OPWELD_CHECK(require_same_size(context, x[0], angles[0], what("batch")));
   }
-  OPWELD_TRY([[maybe_unused]] const Dim positions,
-             unify_sizes(x[2], angles[angles.size() - 2], what("positions"), context.assumptions));
-  return {};
+  return require_same_size(context, x[2], angles[angles.size() - 2], what("positions"));
 }
 
 Expected<std::vector<TensorType>> infer_rope(const OpContext& context) {
@@ -40,9 +37,8 @@ Expected<std::vector<TensorType>> infer_rope(const OpContext& context) {
   OPWELD_CHECK(check_angles(context, 1, "cos"));
   OPWELD_CHECK(check_angles(context, 2, "sin"));
   const Dim& pairs = context.type(1).shape.back();
-  OPWELD_TRY([[maybe_unused]] const Dim same,
-             unify_sizes(pairs, context.type(2).shape.back(), "the pairs of 'cos' and 'sin'",
-                         context.assumptions));
+  OPWELD_CHECK(require_same_size(context, pairs, context.type(2).shape.back(),
+                                 "the pairs of 'cos' and 'sin'"));
   const Dim& head = context.type(0).shape[3];
   if (provably_lt(head, 2 * pairs)) {
     return fail("{} pairs of elements are more than the head of {} elements holds", pairs, head);
