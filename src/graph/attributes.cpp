@@ -26,15 +26,6 @@ bool same(const T& a, const T& b) {
   return a == b;
 }
 
-bool same_attribute(const Attribute& a, const Attribute& b) {
-  if (a.index() != b.index()) return false;
-  return std::visit(
-      [&b](const auto& value) {
-        return same(value, std::get<std::remove_cvref_t<decltype(value)>>(b));
-      },
-      a);
-}
-
 template <typename Entries>
 auto position(Entries& entries, std::string_view name) {
   return std::lower_bound(
@@ -52,6 +43,15 @@ const T& required(const Attributes& attributes, std::string_view name) {
 }
 
 }  // namespace
+
+bool identical(const Attribute& a, const Attribute& b) {
+  if (a.index() != b.index()) return false;
+  return std::visit(
+      [&b](const auto& value) {
+        return same(value, std::get<std::remove_cvref_t<decltype(value)>>(b));
+      },
+      a);
+}
 
 void Attributes::set(std::string_view name, Attribute value) {
   const auto entry = position(entries_, name);
@@ -119,7 +119,7 @@ const Tensor& Attributes::tensor(std::string_view name) const {
 bool operator==(const Attributes& a, const Attributes& b) {
   return std::equal(a.entries_.begin(), a.entries_.end(), b.entries_.begin(), b.entries_.end(),
                     [](const auto& x, const auto& y) {
-                      return x.first == y.first && same_attribute(x.second, y.second);
+                      return x.first == y.first && identical(x.second, y.second);
                     });
 }
 

@@ -25,6 +25,9 @@ using Doubles = std::vector<double>;
 using Attribute =
     std::variant<std::int64_t, double, std::string, DType, Ints, Doubles, Shape, Tensor>;
 
+// Same kind and same content: tensors and reals bit by bit.
+bool identical(const Attribute& a, const Attribute& b);
+
 // A small sorted map; order of insertion does not matter to equality or printing.
 class Attributes {
  public:
@@ -56,7 +59,7 @@ class Attributes {
   [[nodiscard]] auto end() const { return entries_.end(); }
   [[nodiscard]] bool empty() const { return entries_.empty(); }
 
-  // By content: tensors and reals bit by bit.
+  // The same names with identical attributes.
   friend bool operator==(const Attributes& a, const Attributes& b);
 
  private:

@@ -8,12 +8,20 @@
 //   }
 //
 // Result types are printed (`%h: f32[b, s, 384] = add(...)`) and may be left out when the parser is
-// given a rule that infers them. An absent operand is `_`. Several results:
-// `%v, %i = top_k(%x) {...}`. A comment runs from # to the end of the line. Tensors print in full
-// up to 64 elements, `splat` when all elements are bit-equal, else as `f32[4, 4] bytes "hex"` when
-// PrintOptions::full_constants is set and as `f32[4, 4] hash "..."` (which does not parse)
-// otherwise; `f32[4, 4] random 7` (seeded uniform in [-1, 1), integers in [0, 10)) is accepted for
-// tests.
+// given a maker that infers them. An absent operand is `_`. Several results:
+// `%v, %i = top_k(%x) {...}`. A comment runs from # to the end of the line.
+//
+// Values are called by their name in the user's model, in quotes where it is no identifier
+// (`%"/layers.0/Add_output_0"`); those without a name are numbered (`%0`). Further parts of a
+// source follow its name: `@"/layer.0/Add" op "Add" scope "layer.0"`. Symbols that occur in the
+// inputs are declared by that; `where` adds their ranges, and symbols that occur elsewhere only.
+// Sizes that had to be assumed equal stand before the return: `assume s == t, "why"`.
+//
+// Tensors print in full up to 64 elements, beyond that as `splat` when all elements are bit-equal,
+// as `f32[16, 16] bytes "hex"` (little-endian) when PrintOptions::full_constants is set and else as
+// `f32[16, 16] hash "..."`, which does not parse. `f32[16, 16] random 7` (seeded uniform in [-1,
+// 1), integers in [0, 10)) is accepted for tests. A NaN other than the default one shows its bits:
+// `nan:0xffc00000`. An empty list of reals is `reals []`, since `[]` is one of integers.
 #pragma once
 
 #include <functional>
@@ -33,13 +41,14 @@ struct PrintOptions {
 
 std::string to_text(const Graph& graph, const PrintOptions& options = {});
 
-// Called for each parsed node to infer its result types, or to check those given; ops/builder.h
-// supplies the rule that knows all operators.
-using ResultTypeRule = std::function<Expected<std::vector<TensorType>>(
-    Graph& graph, const std::string& op, std::span<Value* const> operands,
-    const Attributes& attributes)>;
+// Makes the node of a statement: infers its result types, or says why it cannot. build_node() of
+// ops/builder.h is the one that knows all operators.
+using NodeMaker =
+    std::function<Expected<Node*>(Graph& graph, std::string op, std::vector<Value*> operands,
+                                  Attributes attributes, Source source)>;
 
-// Errors carry "line L, column C". Without a rule every node must state its result types.
-Expected<Graph> parse_graph_text(std::string_view text, const ResultTypeRule& rule);
+// Errors carry "line L, column C". Types that the text states must be those the maker arrives at.
+// Without a maker every node must state its result types, and any operator goes.
+Expected<Graph> parse_graph_text(std::string_view text, const NodeMaker& maker = {});
 
 }  // namespace opweld
