@@ -117,11 +117,6 @@ bool is_correctly_rounded(ExprKind kind) {
   }
 }
 
-ScalarValue value_of_constant(const ExprNode& node) {
-  if (is_float(node.type)) return {node.number, 0};
-  return {0, node.type == DType::Bool ? static_cast<std::int64_t>(node.number != 0) : node.integer};
-}
-
 // A NaN's sign and payload are the processor's choice, so NaN is left to run time.
 bool is_nan(DType type, ScalarValue value) {
   return is_float(type) && std::isnan(value.real);

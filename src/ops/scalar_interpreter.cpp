@@ -26,9 +26,7 @@ Expected<ScalarInterpreter> ScalarInterpreter::make(const ExprPool& pool, Expr r
     if (node.kind == ExprKind::Size) {
       OPWELD_TRY(value.integer, node.size.evaluate(bindings));
     } else if (node.kind == ExprKind::Constant) {
-      value.real = node.number;
-      value.integer =
-          node.type == DType::Bool ? static_cast<std::int64_t>(node.number != 0) : node.integer;
+      value = value_of_constant(node);
     }
     interpreter.steps_.push_back(std::move(step));
   }

@@ -253,6 +253,12 @@ ScalarValue convert_value(ScalarValue value, DType from, DType to) {
 
 }  // namespace
 
+ScalarValue value_of_constant(const ExprNode& node) {
+  if (is_float(node.type)) return {node.number, 0};
+  if (node.type == DType::Bool) return {0, node.number != 0 ? 1 : 0};
+  return {0, node.integer};
+}
+
 ScalarValue apply_scalar(const ExprNode& node, DType argument_type,
                          std::span<const ScalarValue> arguments) {
   const ExprKind kind = node.kind;

@@ -7,6 +7,9 @@
 
 namespace opweld {
 
+// The value of a Constant.
+ScalarValue value_of_constant(const ExprNode& node);
+
 // The value of `node` when its arguments have these values and the first of them the type
 // `argument_type`. For nodes with arguments only.
 //
