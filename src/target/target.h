@@ -12,23 +12,23 @@
 namespace opweld {
 
 struct Target {
-  std::string name;          // "host", "host-avx2", "host-avx512"
-  std::string cpu;           // LLVM cpu name, e.g. "znver3"
-  std::string features;      // LLVM feature string, e.g. "+avx2,+fma,-avx512f"
-  int vector_bits = 256;     // width of a vector register
+  std::string name;       // "host", "host-avx2", "host-avx512"
+  std::string cpu;        // LLVM cpu name, e.g. "znver3"
+  std::string features;   // LLVM feature string, e.g. "+avx2,+fma,-avx512f"
+  int vector_bits = 256;  // width of a vector register
   int vector_registers = 16;
-  int fma_per_cycle = 2;     // vector FMA issued per cycle and core
+  int fma_per_cycle = 2;  // vector FMA issued per cycle and core
   bool has_f16c = true;
   bool has_bf16_dot = false;
 
   int cores = 1;
-  std::int64_t l1_bytes = 32 << 10;  // data cache of one core
-  std::int64_t l2_bytes = 512 << 10; // of one core
-  std::int64_t l3_bytes = 16 << 20;  // shared
+  std::int64_t l1_bytes = 32 << 10;        // data cache of one core
+  std::int64_t l2_bytes = 512 << 10;       // of one core
+  std::int64_t l3_bytes = 16 << 20;        // shared
   std::int64_t on_chip_bytes = 256 << 10;  // what one task's buffers may take (half of L2)
 
-  double peak_flops = 0;      // fp32 flops per second of one core, from frequency or measurement
-  double bandwidth = 0;       // bytes per second of all cores to main memory
+  double peak_flops = 0;  // fp32 flops per second of one core, from frequency or measurement
+  double bandwidth = 0;   // bytes per second of all cores to main memory
   double launch_seconds = 2e-6;
 
   [[nodiscard]] int lanes(int element_bytes) const { return vector_bits / 8 / element_bytes; }
@@ -38,8 +38,8 @@ struct Target {
 Target host_target();
 
 // "host", "host-avx2", "host-avx512", "host-generic" (baseline x86-64 or whatever the architecture
-// guarantees). A name that is unknown, or asks for instructions the host lacks, is a usage error that
-// lists what there is.
+// guarantees). A name that is unknown, or asks for instructions the host lacks, is a usage error
+// that lists what there is.
 Expected<Target> find_target(std::string_view name);
 
 }  // namespace opweld

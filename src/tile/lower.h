@@ -22,8 +22,9 @@ struct LowerOptions {
 };
 
 // The kernel's params are the group's inputs (constants of the group's constant nodes included, as
-// inputs in order of appearance after the graph inputs, unless they are small enough to be immediate)
-// followed by its outputs; `constants` receives what must be bound to the constant params.
+// inputs in order of appearance after the graph inputs, unless they are small enough to be
+// immediate) followed by its outputs; `constants` receives what must be bound to the constant
+// params.
 struct LoweredKernel {
   TileProgram program;
   struct ConstantParam {

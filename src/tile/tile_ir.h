@@ -1,26 +1,26 @@
 // The kernel language: one scheduled form that every backend prints from.
 //
-// A TileProgram is one kernel. Its grid is a set of independent tasks; a task runs the body. The whole
-// grammar:
+// A TileProgram is one kernel. Its grid is a set of independent tasks; a task runs the body. The
+// whole grammar:
 //
 //   program   := "kernel" name "(" param,* ")" grid? buffer* block
 //   param     := name ":" dtype "[" dim,* "]" ("in" | "out" | "packed(" columns ")")
 //   grid      := "grid" (loop "in" expr ["step" n]),+          every combination is one task
 //   buffer    := "buffer" name ":" dtype "[" dim,* "]" ("cache" | "register")
-//                                                             on chip, private to a task; pressure is
-//                                                             counted from these. Register buffers have
-//                                                             constant sizes and constant indices after
-//                                                             unrolling
+//                                                             on chip, private to a task; pressure
+//                                                             is counted from these. Register
+//                                                             buffers have constant sizes and
+//                                                             constant indices after unrolling
 //   block     := statement*
 //   statement := "for" loop "in" expr ["step" n] kind block    kind: serial | vector | unroll
 //              | "if" expr block                               a condition equal in all lanes
 //              | "load"   local "<-" access ["where" expr]     masked-off lanes read 0
-//              | "map"    local "<-" expr                      a whole scalar DAG, kept in registers
-//              | "reduce" local "<-" combiner "(" expr ")" "over" loop
+//              | "map"    local "<-" expr                      a whole scalar DAG, kept in
+//              registers | "reduce" local "<-" combiner "(" expr ")" "over" loop
 //                                                             complete when that loop ends
-//              | "dot"    buffer "+=" access "." access        rows x columns tile, over k (see Dot)
-//              | "store"  access "<-" expr ["where" expr]
-//              | "check"  expr message                         a false lane fails the whole run
+//              | "dot"    buffer "+=" access "." access        rows x columns tile, over k (see
+//              Dot) | "store"  access "<-" expr ["where" expr] | "check"  expr message a false lane
+//              fails the whole run
 //   access    := (param | buffer) "[" expr,* "]"               one index per dimension
 //              | (param | buffer) "@" expr                     linear element offset
 //   expr      := an Expr of the program's pool: Input(i) is local i, Loop(i) the loop variable i,
@@ -29,20 +29,23 @@
 // Meaning, and what every backend must keep to:
 // - A "vector" loop runs its lanes at once: inside, its variable is a vector of consecutive values,
 //   lanes past the extent are masked off: they load nothing, store nothing, reduce nothing, and no
-//   operation on them may trap. At most one vector loop encloses a statement. Which lane computes an
-//   element never changes its value. A vector loop may enclose serial loops.
-// - Locals are single-assignment; one is visible in the rest of its block and in nested blocks. Inside a
+//   operation on them may trap. At most one vector loop encloses a statement. Which lane computes
+//   an element never changes its value. A vector loop may enclose serial loops.
+// - Locals are single-assignment; one is visible in the rest of its block and in nested blocks.
+// Inside a
 //   vector loop a local is a vector when it depends on the loop variable, else a scalar.
 // - A reduction starts from the combiner's identity when the loop `over` is entered and is visible
 //   after that loop, in the block around it. When a vector loop lies at or inside `over`, lanes are
-//   combined at the end. The order of combination depends only on the extents, never on threads: lane
-//   l of accumulator u (see ForLoop::unroll) takes elements i with i mod (unroll * lanes) ==
+//   combined at the end. The order of combination depends only on the extents, never on threads:
+//   lane l of accumulator u (see ForLoop::unroll) takes elements i with i mod (unroll * lanes) ==
 //   u * lanes + l; accumulators are combined pairwise, then lanes pairwise (halving).
 // - Values live in compute types; a load widens to compute_dtype(param dtype), a store narrows
 //   (rounding f16/bf16 to nearest even, wrapping small integers).
-// - Tasks may run in any order and on any thread. Nothing else is shared: no two tasks store to the same
+// - Tasks may run in any order and on any thread. Nothing else is shared: no two tasks store to the
+// same
 //   place.
-// - Params may alias only when an output has the same shape and dtype as an input and every task reads
+// - Params may alias only when an output has the same shape and dtype as an input and every task
+// reads
 //   an element before, or in the same statement group as, it writes it (see may_alias).
 #pragma once
 
@@ -65,8 +68,8 @@ struct Param {
   DType dtype = DType::F32;
   Shape shape;  // as stored: for a packed operand the packed shape
   Role role = Role::Input;
-  // Non-zero: a constant matrix [.., K, N] handed over as panels [.., ceil(N / c), K, c] of c columns,
-  // zero-padded, packed once when the executable is built.
+  // Non-zero: a constant matrix [.., K, N] handed over as panels [.., ceil(N / c), K, c] of c
+  // columns, zero-padded, packed once when the executable is built.
   int packed_columns = 0;
   // The packed constant was stored transposed, [.., N, K].
   bool packed_from_transposed = false;
@@ -83,8 +86,8 @@ struct Buffer {
 struct Access {
   enum class Memory : std::uint8_t { Param, Buffer };
   Memory memory = Memory::Param;
-  int target = 0;            // index of the param or buffer
-  std::vector<Expr> index;   // i64; one per dimension, or a single linear offset when `linear`
+  int target = 0;           // index of the param or buffer
+  std::vector<Expr> index;  // i64; one per dimension, or a single linear offset when `linear`
   bool linear = false;
 };
 
@@ -95,8 +98,8 @@ enum class Combiner : std::uint8_t {
   Min,  // NaN wins
   Any,
   All,
-  // Index of the first (last) greatest (least) element; NaN counts as the greatest (least). `index` of
-  // Reduce gives the position. Result type i64.
+  // Index of the first (last) greatest (least) element; NaN counts as the greatest (least). `index`
+  // of Reduce gives the position. Result type i64.
   ArgMaxFirst,
   ArgMaxLast,
   ArgMinFirst,
@@ -108,12 +111,12 @@ using Block = std::vector<Statement>;
 
 struct ForLoop {
   enum class Kind : std::uint8_t { Serial, Vector, Unroll };
-  int loop = 0;              // the loop variable
-  Expr extent = kNoExpr;     // i64; the variable takes 0, step, 2 * step ... below it
-  std::int64_t step = 1;     // Serial and Unroll; a Vector loop steps by the lanes
+  int loop = 0;           // the loop variable
+  Expr extent = kNoExpr;  // i64; the variable takes 0, step, 2 * step ... below it
+  std::int64_t step = 1;  // Serial and Unroll; a Vector loop steps by the lanes
   Kind kind = Kind::Serial;
-  int unroll = 1;            // Vector: vectors (and accumulators) per iteration
-  int lanes = 0;             // Vector: lanes, 0 for the target's full width of the widest value
+  int unroll = 1;  // Vector: vectors (and accumulators) per iteration
+  int lanes = 0;   // Vector: lanes, 0 for the target's full width of the widest value
   Block body;
 };
 

@@ -1,0 +1,78 @@
+#include "target/host.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/TargetParser/Host.h"
+#include "target/target.h"
+
+namespace opweld {
+
+namespace {
+
+std::int64_t cache_bytes(int name, std::int64_t otherwise) {
+  const long bytes = sysconf(name);
+  return bytes > 0 ? bytes : otherwise;
+}
+
+// Cycles per second as the kernel reports them; the maximum where it is known.
+double frequency() {
+  std::ifstream maximum("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
+  double kilohertz = 0;
+  if (maximum >> kilohertz) return kilohertz * 1e3;
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("cpu MHz")) return std::strtod(line.c_str() + line.find(':') + 1, nullptr) * 1e6;
+  }
+  return 2.5e9;
+}
+
+// Main-memory bandwidth of a current server core pair, in bytes per second. A default for planning
+// only:
+// ./dev bench measures the machine before it quotes a fraction of anything.
+constexpr double kAssumedBandwidth = 20e9;
+
+}  // namespace
+
+HostFeatures host_features() {
+  const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  const auto has = [&](const char* name) { return features.lookup(name); };
+  HostFeatures host;
+  host.avx2 = has("avx2") && has("fma") && has("f16c");
+  host.avx512 =
+      host.avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
+  host.bf16_dot = host.avx512 && has("avx512bf16");
+  return host;
+}
+
+Target host_target() {
+  const HostFeatures features = host_features();
+  Target target;
+  target.name = "host";
+  target.cpu = llvm::sys::getHostCPUName().str();
+  for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+    if (!target.features.empty()) target.features += ',';
+    target.features += (feature.second ? "+" : "-") + feature.first().str();
+  }
+  target.vector_bits = features.avx512 ? 512 : (features.avx2 ? 256 : 128);
+  target.vector_registers = features.avx512 ? 32 : 16;
+  target.has_f16c = features.avx2;
+  target.has_bf16_dot = features.bf16_dot;
+  target.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  target.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, target.l1_bytes);
+  target.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, target.l2_bytes);
+  target.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, target.l3_bytes);
+  target.on_chip_bytes = target.l2_bytes / 2;
+  constexpr int kFlopsPerFma = 2;
+  target.peak_flops =
+      frequency() * target.fma_per_cycle * kFlopsPerFma * (target.vector_bits / 32.0);
+  target.bandwidth = kAssumedBandwidth;
+  return target;
+}
+
+}  // namespace opweld

@@ -1,0 +1,14 @@
+// What the processor and the operating system say of this machine; only target.cpp asks.
+#pragma once
+
+namespace opweld {
+
+struct HostFeatures {
+  bool avx2 = false;    // with FMA and F16C
+  bool avx512 = false;  // F, BW, DQ and VL
+  bool bf16_dot = false;
+};
+
+HostFeatures host_features();
+
+}  // namespace opweld

@@ -1,0 +1,54 @@
+#include "target/target.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "target/host.h"
+
+namespace opweld {
+
+namespace {
+
+// Narrower than the host can do, for comparison and for tests of each width.
+Target restricted(Target target, std::string name, std::string cpu, std::string features, int bits,
+                  int registers) {
+  target.name = std::move(name);
+  target.cpu = std::move(cpu);
+  target.features = std::move(features);
+  target.peak_flops *= static_cast<double>(bits) / target.vector_bits;
+  target.vector_bits = bits;
+  target.vector_registers = registers;
+  return target;
+}
+
+}  // namespace
+
+Expected<Target> find_target(std::string_view name) {
+  const Target host = host_target();
+  const HostFeatures features = host_features();
+  if (name == "host") return host;
+  std::vector<std::string> available = {"host", "host-generic"};
+  if (features.avx2) available.emplace_back("host-avx2");
+  if (features.avx512) available.emplace_back("host-avx512");
+  if (name == "host-generic") {
+    Target target = restricted(host, "host-generic", "generic", "", 128, 16);
+    target.has_f16c = false;
+    target.has_bf16_dot = false;
+    return target;
+  }
+  if (name == "host-avx2" && features.avx2) {
+    Target target = restricted(host, "host-avx2", "haswell", "+avx2,+fma,+f16c", 256, 16);
+    target.has_bf16_dot = false;
+    return target;
+  }
+  if (name == "host-avx512" && features.avx512) {
+    return restricted(host, "host-avx512", host.cpu, host.features, 512, 32);
+  }
+  return usage_error("target '{}' is {}; this machine offers {}", name,
+                     name == "host-avx2" || name == "host-avx512"
+                         ? "not available here, the processor lacks its instructions"
+                         : "not known",
+                     fmt::join(available, ", "));
+}
+
+}  // namespace opweld

@@ -1,0 +1,257 @@
+#include "tile/element_builder.h"
+
+#include <cassert>
+
+#include "ops/op.h"
+
+namespace opweld::tile {
+
+bool has_element_form(const Node& node) {
+  static const std::set<std::string, std::less<>> kOthers = {
+      "reshape", "transpose",       "expand", "slice", "concat", "pad",
+      "gather",  "gather_elements", "tile",   "iota",  "sizes",  "constant"};
+  if (const OpDef* def = find_op(node.op()); def && def->trait == FusionTrait::Pointwise)
+    return true;
+  if (node.op() == "pad") {
+    const std::string mode = node.attributes().text("mode", "constant");
+    return mode == "constant";
+  }
+  if (node.op() == "constant") return node.result()->type().num_elements() == Dim(1);
+  return kOthers.contains(node.op());
+}
+
+Expected<Expr> ElementBuilder::element(const Value* value, std::span<const Expr> index) {
+  assert(static_cast<int>(index.size()) == value->rank());
+  const Key key{value, Index(index.begin(), index.end()), where_};
+  for (auto scope = memo_.rbegin(); scope != memo_.rend(); ++scope) {
+    if (const auto found = scope->find(key); found != scope->end()) return found->second;
+  }
+  OPWELD_TRY(const Expr result, compute(value, index));
+  memo_.back().emplace(key, result);
+  return result;
+}
+
+Expected<Expr> ElementBuilder::compute(const Value* value, std::span<const Expr> index) {
+  if (const auto found = definitions_.find(value); found != definitions_.end()) {
+    const Expr defined = found->second(index);
+    if (defined == kNoExpr) {
+      return fail("the group reads a computed value in another order than it is computed");
+    }
+    return defined;
+  }
+  if (const auto found = params_.find(value); found != params_.end()) {
+    return load(found->second, value->shape(), index);
+  }
+  const Node* node = value->producer();
+  if (node == nullptr)
+    return fail("the group reads '{}', which is not among its inputs", value->name());
+  if (op_def(*node).trait == FusionTrait::Pointwise) return pointwise(*node, index);
+  if (op_def(*node).trait == FusionTrait::Source) return source(*node, index);
+  return view(*node, index);
+}
+
+Index ElementBuilder::broadcast_index(const Value* operand, std::span<const Expr> index) {
+  const auto rank = static_cast<std::size_t>(operand->rank());
+  Index result(index.end() - static_cast<std::ptrdiff_t>(rank), index.end());
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    if (operand->shape()[axis] == Dim(1)) result[axis] = math_.constant(0);
+  }
+  return result;
+}
+
+Expected<Expr> ElementBuilder::pointwise(const Node& node, std::span<const Expr> index) {
+  std::vector<Expr> arguments;
+  for (const Value* operand : node.operands()) {
+    if (operand == nullptr) {
+      arguments.push_back(kNoExpr);
+      continue;
+    }
+    OPWELD_TRY(const Expr argument, element(operand, broadcast_index(operand, index)));
+    arguments.push_back(argument);
+  }
+  const OpContext context{node.operands(), node.attributes()};
+  const Expr value = op_def(node).scalar(context, pool(), arguments);
+  // Small integers wrap at every operator. Halves keep their f32 value inside a kernel, which is
+  // never less accurate, unless every intermediate must look as if it had been stored.
+  const DType dtype = node.result()->dtype();
+  const bool half = dtype == DType::F16 || dtype == DType::BF16;
+  if (half && !strict_) return value;
+  return pool().store(value, dtype);
+}
+
+Expr ElementBuilder::load(int param, const Shape& shape, std::span<const Expr> index) {
+  Access access;
+  access.memory = Access::Memory::Param;
+  access.target = param;
+  access.index.assign(index.begin(), index.end());
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] == Dim(1)) access.index[axis] = math_.constant(0);
+  }
+  return program_.load(access, where_);
+}
+
+Expected<Expr> ElementBuilder::element_where(Expr condition, const Value* value,
+                                             std::span<const Expr> index) {
+  const Expr outer = where_;
+  where_ = outer == kNoExpr ? condition : pool().binary(ExprKind::And, outer, condition);
+  auto result = element(value, index);
+  where_ = outer;
+  return result;
+}
+
+Expected<Expr> ElementBuilder::view(const Node& node, std::span<const Expr> index) {
+  const Value* operand = node.operand(0);
+  if (node.op() == "reshape") {
+    return element(operand, math_.through_reshape(index, operand->shape(), node.result()->shape()));
+  }
+  if (node.op() == "transpose") {
+    const Ints& permutation = node.attributes().ints("permutation");
+    Index inner(index.size());
+    for (std::size_t axis = 0; axis < index.size(); ++axis) {
+      inner[static_cast<std::size_t>(permutation[axis])] = index[axis];
+    }
+    return element(operand, inner);
+  }
+  if (node.op() == "expand") return element(operand, broadcast_index(operand, index));
+  if (node.op() == "tile") {
+    Index inner(index.begin(), index.end());
+    for (std::size_t axis = 0; axis < inner.size(); ++axis) {
+      inner[axis] = math_.mod(inner[axis], operand->shape()[axis]);
+    }
+    return element(operand, inner);
+  }
+  if (node.op() == "slice") return slice(node, index);
+  if (node.op() == "concat") return concat(node, index);
+  if (node.op() == "pad") return pad(node, index);
+  if (node.op() == "gather") return gather(node, index);
+  if (node.op() == "gather_elements") return gather_elements(node, index);
+  return fail("operator '{}' has no element form", node.op());
+}
+
+Expected<Expr> ElementBuilder::slice(const Node& node, std::span<const Expr> index) {
+  const Shape& starts = node.attributes().shape("starts");
+  const Ints& steps = node.attributes().ints("steps");
+  Index inner(index.size());
+  for (std::size_t axis = 0; axis < index.size(); ++axis) {
+    inner[axis] = math_.add(math_.mul(index[axis], Dim(steps[axis])), math_.size(starts[axis]));
+  }
+  return element(node.operand(0), inner);
+}
+
+// The operands lie one after the other along the axis; each lane reads the one it falls into.
+Expected<Expr> ElementBuilder::concat(const Node& node, std::span<const Expr> index) {
+  const auto rank = static_cast<std::int64_t>(index.size());
+  const std::int64_t given = node.attributes().integer("axis");
+  const auto axis = static_cast<std::size_t>(given < 0 ? given + rank : given);
+  ExprPool& exprs = pool();
+  Dim start = 0;
+  Expr result = kNoExpr;
+  for (const Value* operand : node.operands()) {
+    const Dim end = start + operand->shape()[axis];
+    const Expr reached = exprs.binary(ExprKind::Le, math_.size(start), index[axis]);
+    const Expr before_end = exprs.binary(ExprKind::Lt, index[axis], math_.size(end));
+    Index inner(index.begin(), index.end());
+    inner[axis] = math_.sub(index[axis], math_.size(start));
+    OPWELD_TRY(const Expr part,
+               element_where(exprs.binary(ExprKind::And, reached, before_end), operand, inner));
+    result = result == kNoExpr ? part : exprs.select(reached, part, result);
+    start = end;
+  }
+  return result;
+}
+
+Expected<Expr> ElementBuilder::pad(const Node& node, std::span<const Expr> index) {
+  const Value* operand = node.operand(0);
+  const Shape& before = node.attributes().shape("before");
+  ExprPool& exprs = pool();
+  Expr inside = kNoExpr;
+  Index inner(index.size());
+  for (std::size_t axis = 0; axis < index.size(); ++axis) {
+    inner[axis] = math_.sub(index[axis], math_.size(before[axis]));
+    const Expr here =
+        exprs.binary(ExprKind::And, exprs.binary(ExprKind::Le, math_.constant(0), inner[axis]),
+                     exprs.binary(ExprKind::Lt, inner[axis], math_.size(operand->shape()[axis])));
+    inside = inside == kNoExpr ? here : exprs.binary(ExprKind::And, inside, here);
+  }
+  if (inside == kNoExpr) return element(operand, inner);
+  OPWELD_TRY(const Expr value, element_where(inside, operand, inner));
+  const DType type = compute_dtype(operand->dtype());
+  Expr filler = exprs.constant(0, type);
+  if (node.num_operands() > 1 && node.operand(1) != nullptr) {
+    OPWELD_TRY(filler,
+               element(node.operand(1), Index(static_cast<std::size_t>(node.operand(1)->rank()),
+                                              math_.constant(0))));
+  }
+  return exprs.select(inside, value, filler);
+}
+
+ElementBuilder::Position ElementBuilder::checked_position(const Node& node, Expr raw,
+                                                          const Dim& extent) {
+  ExprPool& exprs = pool();
+  const Expr wide = exprs.convert(raw, DType::I64);
+  const Expr zero = math_.constant(0);
+  const Expr size = math_.size(extent);
+  const Expr position = exprs.select(exprs.binary(ExprKind::Lt, wide, zero),
+                                     exprs.binary(ExprKind::Add, wide, size), wide);
+  const Expr in_range = exprs.binary(ExprKind::And, exprs.binary(ExprKind::Le, zero, position),
+                                     exprs.binary(ExprKind::Lt, position, size));
+  // Lanes that are masked off anyway have no position to be right or wrong about.
+  const Expr tolerated =
+      where_ == kNoExpr ? in_range
+                        : exprs.binary(ExprKind::Or, in_range, exprs.unary(ExprKind::Not, where_));
+  program_.check(tolerated, fmt::format("{} '{}': an index is out of range of an axis of size {}",
+                                        node.op(), node.display_name(), extent));
+  return {position, in_range};
+}
+
+Expected<Expr> ElementBuilder::gather(const Node& node, std::span<const Expr> index) {
+  const Value* data = node.operand(0);
+  const Value* positions = node.operand(1);
+  const std::int64_t given = node.attributes().integer("axis");
+  const auto axis = static_cast<std::size_t>(given < 0 ? given + data->rank() : given);
+  const auto width = static_cast<std::size_t>(positions->rank());
+  OPWELD_TRY(const Expr raw, element(positions, index.subspan(axis, width)));
+  const Position at = checked_position(node, raw, data->shape()[axis]);
+  Index inner(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(axis));
+  inner.push_back(at.position);
+  inner.insert(inner.end(), index.begin() + static_cast<std::ptrdiff_t>(axis + width), index.end());
+  return element_where(at.in_range, data, inner);
+}
+
+Expected<Expr> ElementBuilder::gather_elements(const Node& node, std::span<const Expr> index) {
+  const Value* data = node.operand(0);
+  const std::int64_t given = node.attributes().integer("axis");
+  const auto axis = static_cast<std::size_t>(given < 0 ? given + data->rank() : given);
+  OPWELD_TRY(const Expr raw, element(node.operand(1), index));
+  const Position at = checked_position(node, raw, data->shape()[axis]);
+  Index inner(index.begin(), index.end());
+  inner[axis] = at.position;
+  return element_where(at.in_range, data, inner);
+}
+
+Expected<Expr> ElementBuilder::source(const Node& node, std::span<const Expr> index) {
+  const Value* value = node.result();
+  const DType type = compute_dtype(value->dtype());
+  ExprPool& exprs = pool();
+  if (node.op() == "iota") {
+    const auto axis = static_cast<std::size_t>(node.attributes().integer("axis", 0));
+    return exprs.store(exprs.convert(index[axis], type), value->dtype());
+  }
+  if (node.op() == "sizes") {
+    const Shape& values = node.attributes().shape("values");
+    Expr result = math_.constant(0);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Expr here = exprs.binary(ExprKind::Eq, index[0], math_.constant(static_cast<int>(i)));
+      result = values.size() == 1 ? math_.size(values[i])
+                                  : exprs.select(here, math_.size(values[i]), result);
+    }
+    return exprs.convert(result, type);
+  }
+  assert(node.op() == "constant");
+  const Tensor& tensor = node.attributes().tensor("value");
+  if (tensor.num_elements() != 1) return fail("a constant tensor must be an input of its group");
+  return is_float(type) ? exprs.constant(tensor.get_double(0), type)
+                        : exprs.integer(tensor.get_int(0), type);
+}
+
+}  // namespace opweld::tile

@@ -1,0 +1,107 @@
+// One element of any value of a group, as an expression at a given index.
+//
+// Schedules choose loops; this class fills them. Asked for an element of a value, it walks back
+// through the group: pointwise operators become scalar expressions, views become index arithmetic,
+// and group inputs become loads, emitted into the block that the program builder has open. What a
+// schedule has computed itself (an accumulator, a finished reduction, a buffered row) it says with
+// `define`.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "support/expected.h"
+#include "tile/index_math.h"
+#include "tile/program_builder.h"
+
+namespace opweld::tile {
+
+using Index = std::vector<Expr>;
+
+class ElementBuilder {
+ public:
+  // Gives the element of a value that a schedule has at hand; kNoExpr when it does not have it at
+  // this index, which fails the group ("domain").
+  using Definition = std::function<Expr(std::span<const Expr> index)>;
+
+  // `strict`: every node's value is rounded to its dtype, as if it had been stored.
+  ElementBuilder(ProgramBuilder& program, IndexMath& index_math, bool strict)
+      : program_(program), math_(index_math), strict_(strict) {}
+
+  // The value is read from (or written to) this param, laid out densely by its shape.
+  void bind_param(const Value* value, int param) { params_[value] = param; }
+  [[nodiscard]] int param_of(const Value* value) const { return params_.at(value); }
+  void define(const Value* value, Definition definition) {
+    definitions_[value] = std::move(definition);
+  }
+  void undefine(const Value* value) { definitions_.erase(value); }
+
+  // The element of `value` at `index` (one i64 expression per axis), in compute_dtype(value dtype).
+  // Fails when an operator of the group has no element form here.
+  Expected<Expr> element(const Value* value, std::span<const Expr> index);
+
+  // Elements emitted since the scope was opened are forgotten when it closes, because the block
+  // that holds them closes too. Open one per loop.
+  class Scope {
+   public:
+    explicit Scope(ElementBuilder& owner) : owner_(owner) { owner_.memo_.emplace_back(); }
+    ~Scope() { owner_.memo_.pop_back(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    ElementBuilder& owner_;
+  };
+
+  [[nodiscard]] IndexMath& math() { return math_; }
+  [[nodiscard]] ExprPool& pool() { return program_.exprs(); }
+
+ private:
+  struct Key {
+    const Value* value;
+    Index index;
+    Expr where;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  Expected<Expr> compute(const Value* value, std::span<const Expr> index);
+  Expected<Expr> pointwise(const Node& node, std::span<const Expr> index);
+  Expected<Expr> view(const Node& node, std::span<const Expr> index);
+  Expected<Expr> slice(const Node& node, std::span<const Expr> index);
+  Expected<Expr> concat(const Node& node, std::span<const Expr> index);
+  Expected<Expr> pad(const Node& node, std::span<const Expr> index);
+  Expected<Expr> gather(const Node& node, std::span<const Expr> index);
+  Expected<Expr> gather_elements(const Node& node, std::span<const Expr> index);
+  Expected<Expr> source(const Node& node, std::span<const Expr> index);
+  Expr load(int param, const Shape& shape, std::span<const Expr> index);
+  // A position read from an index tensor: counted from the end when negative, checked, and safe to
+  // use as an address under the returned condition.
+  struct Position {
+    Expr position;
+    Expr in_range;
+  };
+  Position checked_position(const Node& node, Expr raw, const Dim& extent);
+  // Evaluates `value` at `index` where `condition` holds; elsewhere loads are masked off.
+  Expected<Expr> element_where(Expr condition, const Value* value, std::span<const Expr> index);
+  // Index of an operand that broadcasts into a result of the given rank.
+  Index broadcast_index(const Value* operand, std::span<const Expr> index);
+
+  ProgramBuilder& program_;
+  IndexMath& math_;
+  bool strict_;
+  Expr where_ = kNoExpr;
+  std::map<const Value*, int> params_;
+  std::map<const Value*, Definition> definitions_;
+  std::vector<std::map<Key, Expr>> memo_ = std::vector<std::map<Key, Expr>>(1);
+};
+
+// Whether `element` can be asked for the node's result: pointwise operators, views, gathers,
+// sources.
+bool has_element_form(const Node& node);
+
+}  // namespace opweld::tile

@@ -1,0 +1,60 @@
+// Arithmetic on index expressions, kept simple enough that strides stay visible.
+//
+// Index maps of views turn loop variables into offsets; a reshape that merges dimensions
+// linearises, one that splits them divides. Most of those divisions cancel, given that a loop
+// variable is below its extent; what is left is emitted as written. All values are i64 and every
+// index is >= 0 unless said.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ops/scalar_expr.h"
+#include "support/dim.h"
+#include "support/shape.h"
+
+namespace opweld::tile {
+
+class IndexMath {
+ public:
+  explicit IndexMath(ExprPool& pool) : pool_(pool) {}
+
+  // The expression (a loop variable, or a sum of two that together walk an axis) stays in
+  // [0, extent); without this a loop variable is taken as unbounded.
+  void set_bound(Expr expr, const Dim& extent) { bounds_.insert_or_assign(expr, extent); }
+
+  Expr constant(std::int64_t value) { return pool_.integer(value); }
+  Expr size(const Dim& dim);
+  Expr add(Expr a, Expr b);
+  Expr sub(Expr a, Expr b);
+  Expr mul(Expr a, const Dim& factor);
+  Expr div(Expr a, const Dim& divisor);  // floor; a >= 0, divisor > 0
+  Expr mod(Expr a, const Dim& divisor);
+  Expr clamp(Expr a, const Dim& extent);  // into [0, max(extent - 1, 0)]
+
+  // Row-major linear offset of `index` in a dense tensor of `shape`, and back.
+  Expr linearize(std::span<const Expr> index, const Shape& shape);
+  std::vector<Expr> delinearize(Expr linear, const Shape& shape);
+
+  // The index into a tensor of shape `from` of the element that stands at `index` of its reshape to
+  // `to`. Dimensions are matched in the smallest groups of equal product, so that only what was
+  // really merged is divided.
+  std::vector<Expr> through_reshape(std::span<const Expr> index, const Shape& from,
+                                    const Shape& to);
+
+  // The value if the expression is a Dim known without running.
+  [[nodiscard]] std::optional<Dim> known(Expr a) const;
+  // An exclusive upper bound, if one can be shown.
+  [[nodiscard]] std::optional<Dim> bound(Expr a) const;
+
+ private:
+  [[nodiscard]] bool below(Expr a, const Dim& limit) const;
+  // a == quotient * divisor exactly, for a whole term; absent when that cannot be shown.
+  std::optional<Expr> exact_quotient(Expr a, const Dim& divisor);
+
+  ExprPool& pool_;
+  std::map<Expr, Dim> bounds_;
+};
+
+}  // namespace opweld::tile

@@ -1,0 +1,49 @@
+#include "tile/lower.h"
+
+#include "ops/builder.h"
+#include "tile/schedules/schedules.h"
+
+namespace opweld::tile {
+
+Status expand_composites(Graph& group) {
+  // Bodies may contain composites themselves, so this goes on until none is left.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Node* node : group.nodes_in_order()) {
+      const OpDef& def = op_def(*node);
+      if (def.body == nullptr) continue;
+      OPWELD_TRY(const std::vector<Value*> replacements, def.body(group, *node));
+      for (std::size_t i = 0; i < replacements.size(); ++i) {
+        group.replace_all_uses(node->result(static_cast<int>(i)), replacements[i]);
+      }
+      group.erase(node);
+      changed = true;
+    }
+  }
+  return {};
+}
+
+Expected<LoweredKernel> lower(const Graph& group, KernelKind kind, const LowerOptions& options,
+                              std::string name) {
+  Graph primitives = group.clone();
+  OPWELD_CHECK(expand_composites(primitives));
+  switch (kind) {
+    case KernelKind::Map:
+      return lower_map(primitives, options, std::move(name));
+    case KernelKind::Row:
+      return lower_row(primitives, options, std::move(name));
+    case KernelKind::Reduce:
+      return lower_reduce(primitives, options, std::move(name));
+    case KernelKind::Contract:
+      return lower_contract(primitives, options, std::move(name));
+    case KernelKind::Attention:
+      return lower_attention(primitives, options, std::move(name));
+    case KernelKind::Move:
+      return lower_move(primitives, options, std::move(name));
+    case KernelKind::Extern:
+      break;
+  }
+  return fail("it is run by a call, not by generated code");
+}
+
+}  // namespace opweld::tile

@@ -1,0 +1,138 @@
+#include "tile/schedules/group_lowering.h"
+
+#include <cassert>
+
+namespace opweld::tile {
+
+std::optional<DomainOutput> output_over(const Value* output, const Shape& domain) {
+  for (const Value* value = output;;) {
+    if (value->shape() == domain) {
+      if (value == output) return DomainOutput{value, output, StridedView::contiguous(domain)};
+      if (auto view = store_view(value, output)) return DomainOutput{value, output, *view};
+      return std::nullopt;
+    }
+    const Node* node = value->producer();
+    if (node == nullptr || (node->op() != "reshape" && node->op() != "transpose")) {
+      return std::nullopt;
+    }
+    value = node->operand(0);
+  }
+}
+
+GroupLowering::GroupLowering(const Graph& group, const LowerOptions& options, std::string name)
+    : group_(group),
+      options_(options),
+      program_(std::move(name)),
+      math_(program_.exprs()),
+      elements_(program_, math_, options.strict) {}
+
+// Params are named by position: kernels that differ in nothing but the model's names are one
+// kernel.
+void GroupLowering::bind_params() {
+  int position = 0;
+  for (const Value* input : group_.inputs()) {
+    const MemoryRef param =
+        program_.input(fmt::format("x{}", position++), input->dtype(), input->shape());
+    elements_.bind_param(input, param.target);
+  }
+  for (const auto& node : group_.nodes()) {
+    if (node->op() != "constant" || node->result()->type().num_elements() == Dim(1)) continue;
+    const Value* value = node->result();
+    const MemoryRef param =
+        program_.input(fmt::format("x{}", position++), value->dtype(), value->shape());
+    elements_.bind_param(value, param.target);
+    constants_.push_back({param.target, node->attributes().tensor("value")});
+  }
+  position = 0;
+  for (const auto& output : group_.outputs()) {
+    output_params_[output.value] = program_.output(fmt::format("y{}", position++),
+                                                   output.value->dtype(), output.value->shape());
+  }
+}
+
+Expr GroupLowering::grid(const std::string& name, const Dim& extent, std::int64_t step) {
+  if (step == 1 && extent == Dim(1)) return math_.constant(0);
+  const Expr variable = program_.grid(name, extent, step);
+  math_.set_bound(variable, extent);
+  return variable;
+}
+
+Status GroupLowering::serial(const std::string& name, const Dim& extent, const LoopBody& body) {
+  return serial(name, math_.size(extent), extent, body);
+}
+
+Status GroupLowering::serial(const std::string& name, Expr extent, const Dim& bound,
+                             const LoopBody& body) {
+  Status status;
+  program_.serial(name, extent, [&](Expr variable) {
+    const ElementBuilder::Scope scope(elements_);
+    math_.set_bound(variable, bound);
+    status = body(variable);
+  });
+  return status;
+}
+
+Status GroupLowering::vector(const std::string& name, Expr extent, const Dim& bound, int unroll,
+                             const LoopBody& body) {
+  Status status;
+  program_.vector(name, extent, {.unroll = unroll, .lanes = lanes()}, [&](Expr variable) {
+    const ElementBuilder::Scope scope(elements_);
+    math_.set_bound(variable, bound);
+    status = body(variable);
+  });
+  return status;
+}
+
+Status GroupLowering::vector(const std::string& name, const Dim& extent, int unroll,
+                             const LoopBody& body) {
+  return vector(name, math_.size(extent), extent, unroll, body);
+}
+
+Status GroupLowering::chunked_vector(const std::string& name, const Dim& extent, std::int64_t chunk,
+                                     int unroll, const LoopBody& body) {
+  return chunked_vector(
+      name, extent, chunk, unroll, [](const Body& inner) { return inner(); }, body);
+}
+
+Status GroupLowering::chunked_vector(const std::string& name, const Dim& extent, std::int64_t chunk,
+                                     int unroll, const std::function<Status(const Body&)>& around,
+                                     const LoopBody& body) {
+  if (const auto constant = extent.constant(); constant && *constant <= chunk) {
+    return around([&]() { return vector(name, extent, unroll, body); });
+  }
+  const Expr start = grid(name + "0", extent, chunk);
+  const Expr count = program_.min(program_.sub(extent, start), chunk);
+  return around([&]() {
+    return vector(name, count, Dim(chunk), unroll, [&](Expr lane) {
+      const Expr position = math_.add(start, lane);
+      math_.set_bound(position, extent);
+      return body(position);
+    });
+  });
+}
+
+Status GroupLowering::store(const DomainOutput& output, std::span<const Expr> index) {
+  OPWELD_TRY(const Expr value, elements_.element(output.value, index));
+  store_value(output, index, value);
+  return {};
+}
+
+void GroupLowering::store_value(const DomainOutput& output, std::span<const Expr> index,
+                                Expr value) {
+  const MemoryRef param = output_params_.at(output.output);
+  if (output.value == output.output) {
+    program_.store(program_.at(param, std::vector<IndexValue>(index.begin(), index.end())), value);
+    return;
+  }
+  Expr offset = math_.size(output.view.offset);
+  for (std::size_t axis = 0; axis < index.size(); ++axis) {
+    offset = math_.add(offset, math_.mul(index[axis], output.view.strides[axis]));
+  }
+  program_.store(program_.at_offset(param, offset), value);
+}
+
+LoweredKernel GroupLowering::finish() {
+  return {program_.finish(), std::move(constants_)};
+}
+
+}  // namespace opweld::tile

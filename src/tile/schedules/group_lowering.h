@@ -1,0 +1,82 @@
+// What every schedule begins and ends with: params for the group's edge, loops that carry their
+// bounds, and stores that know where an output's elements lie.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tile/element_builder.h"
+#include "tile/index_math.h"
+#include "tile/lower.h"
+#include "tile/program_builder.h"
+#include "tile/strided_view.h"
+
+namespace opweld::tile {
+
+// An output of the group and the value, equal to it up to reshape and transpose, whose index space
+// the schedule walks. `view` gives the place in the output's buffer of each of the value's
+// elements.
+struct DomainOutput {
+  const Value* value = nullptr;
+  const Value* output = nullptr;
+  StridedView view;
+};
+
+// The output seen from a value of shape `domain` that it is reached from by reshapes and transposes
+// alone; absent when there is none.
+std::optional<DomainOutput> output_over(const Value* output, const Shape& domain);
+
+class GroupLowering {
+ public:
+  GroupLowering(const Graph& group, const LowerOptions& options, std::string name);
+
+  // Inputs, constants of more than one element and outputs become params, in that order.
+  void bind_params();
+
+  // Lanes of every vector loop: one for each 32 bits, whatever is computed, so that the order of a
+  // reduction does not depend on what else its kernel does.
+  [[nodiscard]] int lanes() const { return options_.target->vector_bits / 32; }
+
+  Expr grid(const std::string& name, const Dim& extent, std::int64_t step = 1);
+  using LoopBody = std::function<Status(Expr variable)>;
+  Status serial(const std::string& name, const Dim& extent, const LoopBody& body);
+  // With an extent known only as an expression, at most `bound`.
+  Status serial(const std::string& name, Expr extent, const Dim& bound, const LoopBody& body);
+  Status vector(const std::string& name, const Dim& extent, int unroll, const LoopBody& body);
+  // A grid axis in steps of `chunk` with a vector loop over each step, as one walk over [0,
+  // extent); `body` gets the position. Just the vector loop when the extent is a constant within
+  // the chunk. Must come after all other grid axes.
+  Status chunked_vector(const std::string& name, const Dim& extent, std::int64_t chunk, int unroll,
+                        const LoopBody& body);
+  // The same with further loops between the grid axis and the vector loop: `around` opens them and
+  // calls what it is given inside.
+  using Body = std::function<Status()>;
+  Status chunked_vector(const std::string& name, const Dim& extent, std::int64_t chunk, int unroll,
+                        const std::function<Status(const Body&)>& around, const LoopBody& body);
+
+  // Stores the element of output.value at `index` into the output.
+  Status store(const DomainOutput& output, std::span<const Expr> index);
+  void store_value(const DomainOutput& output, std::span<const Expr> index, Expr value);
+
+  [[nodiscard]] const Graph& group() const { return group_; }
+  [[nodiscard]] const LowerOptions& options() const { return options_; }
+  [[nodiscard]] ProgramBuilder& program() { return program_; }
+  [[nodiscard]] IndexMath& math() { return math_; }
+  [[nodiscard]] ElementBuilder& elements() { return elements_; }
+
+  LoweredKernel finish();
+
+ private:
+  Status vector(const std::string& name, Expr extent, const Dim& bound, int unroll,
+                const LoopBody& body);
+
+  const Graph& group_;
+  const LowerOptions& options_;
+  ProgramBuilder program_;
+  IndexMath math_;
+  ElementBuilder elements_;
+  std::vector<LoweredKernel::ConstantParam> constants_;
+  std::map<const Value*, MemoryRef> output_params_;
+};
+
+}  // namespace opweld::tile

@@ -1,0 +1,364 @@
+#include "tile/schedules/staged_reduction.h"
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+
+#include "ops/op.h"
+
+namespace opweld::tile {
+
+namespace {
+
+// What a reduction operator does before, while and after it combines elements.
+struct Recipe {
+  std::string_view op;
+  Combiner combiner;
+  enum class Before : std::uint8_t { Nothing, Square, Absolute } before = Before::Nothing;
+  enum class After : std::uint8_t { Nothing, Divide, Root, Logarithm } after = After::Nothing;
+};
+
+constexpr Recipe kRecipes[] = {
+    {"reduce_sum", Combiner::Sum},
+    {"reduce_mean", Combiner::Sum, Recipe::Before::Nothing, Recipe::After::Divide},
+    {"reduce_max", Combiner::Max},
+    {"reduce_min", Combiner::Min},
+    {"reduce_prod", Combiner::Prod},
+    {"reduce_sum_square", Combiner::Sum, Recipe::Before::Square},
+    {"reduce_l1", Combiner::Sum, Recipe::Before::Absolute},
+    {"reduce_l2", Combiner::Sum, Recipe::Before::Square, Recipe::After::Root},
+    {"reduce_log_sum", Combiner::Sum, Recipe::Before::Nothing, Recipe::After::Logarithm},
+    {"reduce_any", Combiner::Any},
+    {"reduce_all", Combiner::All},
+};
+
+const Recipe* find_recipe(const Node& node) {
+  const auto* found = std::find_if(std::begin(kRecipes), std::end(kRecipes),
+                                   [&](const Recipe& recipe) { return recipe.op == node.op(); });
+  return found == std::end(kRecipes) ? nullptr : found;
+}
+
+bool is_arg_reduction(const Node& node) {
+  return node.op() == "argmax" || node.op() == "argmin";
+}
+
+std::vector<bool> reduced_axes(const Node& node) {
+  const auto rank = static_cast<std::size_t>(node.operand(0)->rank());
+  std::vector<bool> reduced(rank, false);
+  Ints axes;
+  if (is_arg_reduction(node)) {
+    axes = {node.attributes().integer("axis", 0)};
+  } else if (node.attributes().has("axes")) {
+    axes = node.attributes().ints("axes");
+  } else {
+    reduced.assign(rank, true);
+  }
+  for (const std::int64_t axis : axes) {
+    reduced[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis)] =
+        true;
+  }
+  return reduced;
+}
+
+bool keeps_dims(const Node& node) {
+  return node.attributes().integer("keepdims", 1) != 0;
+}
+
+Combiner arg_combiner(const Node& node) {
+  const bool last = node.attributes().integer("select_last", 0) != 0;
+  if (node.op() == "argmax") return last ? Combiner::ArgMaxLast : Combiner::ArgMaxFirst;
+  return last ? Combiner::ArgMinLast : Combiner::ArgMinFirst;
+}
+
+}  // namespace
+
+bool is_staged_reduction(const Node& node) {
+  if (is_arg_reduction(node)) return true;
+  const Recipe* recipe = find_recipe(node);
+  if (recipe == nullptr) return false;
+  // Integer means, roots and logarithms have rounding rules of their own: the reference keeps them.
+  return recipe->after == Recipe::After::Nothing || is_float(node.operand(0)->dtype());
+}
+
+int StagedReduction::level(const Value* value) {
+  if (const auto found = levels_.find(value); found != levels_.end()) return found->second;
+  int result = 0;
+  const Node* node = value->producer();
+  if (node != nullptr) {
+    for (const Value* operand : node->operands()) {
+      if (operand != nullptr) result = std::max(result, level(operand));
+    }
+    if (is_staged_reduction(*node)) ++result;
+  }
+  levels_[value] = result;
+  last_level_ = std::max(last_level_, result);
+  return result;
+}
+
+Status StagedReduction::add_reduction(const Node& node) {
+  const Value* operand = node.operand(0);
+  if (reductions_.empty()) {
+    domain_ = operand->shape();
+    reduced_ = reduced_axes(node);
+    if (std::find(reduced_.begin(), reduced_.end(), true) == reduced_.end()) {
+      return fail("{} reduces no axis", node.display_name());
+    }
+  }
+  if (!(operand->shape() == domain_) || reduced_axes(node) != reduced_) {
+    return fail("its reductions run over different axes or shapes");
+  }
+  reductions_.push_back(&node);
+  return {};
+}
+
+Shape StagedReduction::row_shape(bool keeps_axes) const {
+  Shape shape;
+  for (std::size_t axis = 0; axis < domain_.size(); ++axis) {
+    if (!reduced_[axis]) shape.push_back(domain_[axis]);
+    if (reduced_[axis] && keeps_axes) shape.push_back(1);
+  }
+  return shape;
+}
+
+Index StagedReduction::row_only(std::span<const Expr> index, bool keeps_axes) const {
+  Index result;
+  for (std::size_t axis = 0; axis < domain_.size(); ++axis) {
+    if (!reduced_[axis] || keeps_axes) result.push_back(index[axis]);
+  }
+  return result;
+}
+
+Status StagedReduction::classify_outputs(const Graph& group) {
+  for (const auto& output : group.outputs()) {
+    if (const auto full = output_over(output.value, domain_)) {
+      full_outputs_.push_back(*full);
+    } else if (const auto kept = output_over(output.value, row_shape(true))) {
+      row_outputs_.push_back({*kept, true});
+    } else if (const auto dropped = output_over(output.value, row_shape(false))) {
+      row_outputs_.push_back({*dropped, false});
+    } else {
+      return fail("an output has neither the shape of the reduced tensor nor of its rows");
+    }
+  }
+  return {};
+}
+
+Expected<StagedReduction> StagedReduction::analyze(const Graph& group) {
+  StagedReduction stages;
+  for (const auto& node : group.nodes()) {
+    if (is_staged_reduction(*node)) {
+      OPWELD_CHECK(stages.add_reduction(*node));
+    } else if (!has_element_form(*node) && node->op() != "constant") {
+      return fail("operator '{}' has no element form", node->op());
+    }
+  }
+  if (stages.reductions_.empty()) return fail("it has no reduction");
+  OPWELD_CHECK(stages.classify_outputs(group));
+  for (const auto& output : group.outputs()) stages.level(output.value);
+  for (const Node* node : stages.reductions_) stages.level(node->result());
+  return stages;
+}
+
+// In loads: a value that costs no more than about one is computed again rather than kept.
+double StagedReduction::recompute_cost(const Value* value) const {
+  static const std::set<std::string, std::less<>> kCheap = {
+      "add", "sub",    "mul",  "neg",     "abs",       "min",    "max",  "eq", "ne", "lt",
+      "le",  "select", "cast", "reshape", "transpose", "expand", "relu", "gt", "ge"};
+  constexpr double kCheapCost = 0.25;
+  constexpr double kDearCost = 4;
+  const Node* node = value->producer();
+  const bool small = value->type().num_elements() == Dim(1);
+  if (node == nullptr || node->op() == "constant") return small ? 0 : 1;
+  if (is_staged_reduction(*node)) return 0;
+  double cost = kCheap.contains(node->op()) ? kCheapCost : kDearCost;
+  for (const Value* operand : node->operands()) {
+    if (operand != nullptr) cost += recompute_cost(operand);
+  }
+  return cost;
+}
+
+void StagedReduction::collect_computed(const Value* value, int stage,
+                                       std::vector<const Value*>& found) const {
+  const Node* node = value->producer();
+  if (levels_.at(value) != stage || node == nullptr || is_staged_reduction(*node)) return;
+  if (std::find(found.begin(), found.end(), value) != found.end()) return;
+  found.push_back(value);
+  for (const Value* operand : node->operands()) {
+    if (operand != nullptr) collect_computed(operand, stage, found);
+  }
+}
+
+std::vector<const Value*> StagedReduction::values_to_keep(int stage) const {
+  constexpr double kWorthKeeping = 1.6;
+  std::vector<const Value*> computed;
+  for (const Node* node : reductions_) collect_computed(node->operand(0), stage, computed);
+  for (const DomainOutput& output : full_outputs_) collect_computed(output.value, stage, computed);
+  std::vector<const Value*> kept;
+  for (const Value* value : computed) {
+    const bool read_later =
+        std::any_of(value->uses().begin(), value->uses().end(), [&](const Use& use) {
+          const auto reader = levels_.find(use.node->result());
+          return reader != levels_.end() && reader->second > stage &&
+                 !is_staged_reduction(*use.node);
+        });
+    if (read_later && value->shape() == domain_ && recompute_cost(value) > kWorthKeeping) {
+      kept.push_back(value);
+    }
+  }
+  return kept;
+}
+
+namespace {
+
+Expr before_combining(ExprPool& exprs, const Recipe& recipe, Expr value) {
+  switch (recipe.before) {
+    case Recipe::Before::Nothing:
+      return value;
+    case Recipe::Before::Square:
+      return exprs.binary(ExprKind::Mul, value, value);
+    case Recipe::Before::Absolute:
+      return exprs.unary(ExprKind::Abs, value);
+  }
+  return value;
+}
+
+Expr after_combining(IndexMath& math, ExprPool& exprs, const Recipe& recipe, Expr total,
+                     const Dim& count) {
+  const DType type = exprs[total].type;
+  switch (recipe.after) {
+    case Recipe::After::Nothing:
+      return total;
+    case Recipe::After::Divide:
+      return exprs.binary(ExprKind::Div, total, exprs.convert(math.size(count), type));
+    case Recipe::After::Root:
+      return exprs.unary(ExprKind::Sqrt, total);
+    case Recipe::After::Logarithm:
+      return exprs.unary(ExprKind::Log, total);
+  }
+  return total;
+}
+
+}  // namespace
+
+void StagedReduction::define_result(GroupLowering& lowering, const Node& node, Expr total,
+                                    std::span<const Expr> row_index) {
+  ExprPool& exprs = lowering.program().exprs();
+  Expr result = total;
+  if (const Recipe* recipe = find_recipe(node)) {
+    Dim count = 1;
+    for (std::size_t axis = 0; axis < domain_.size(); ++axis) {
+      if (reduced_[axis]) count *= domain_[axis];
+    }
+    result = after_combining(lowering.math(), exprs, *recipe, total, count);
+  }
+  const DType dtype = node.result()->dtype();
+  const bool half = dtype == DType::F16 || dtype == DType::BF16;
+  if (!half || lowering.options().strict) result = exprs.store(result, dtype);
+  if (!(result == total)) result = lowering.program().map(result);
+
+  const bool keeps_axes = keeps_dims(node);
+  const Index expected = row_only(row_index, keeps_axes);
+  std::vector<bool> compare;
+  for (std::size_t axis = 0; axis < domain_.size(); ++axis) {
+    if (!reduced_[axis]) compare.push_back(!(domain_[axis] == Dim(1)));
+    if (reduced_[axis] && keeps_axes) compare.push_back(false);
+  }
+  lowering.elements().define(node.result(), [=](std::span<const Expr> index) {
+    for (std::size_t axis = 0; axis < index.size(); ++axis) {
+      if (compare[axis] && !(index[axis] == expected[axis])) return kNoExpr;
+    }
+    return result;
+  });
+}
+
+void StagedReduction::define_kept(GroupLowering& lowering, const Value* value, MemoryRef buffer,
+                                  std::span<const Expr> row_index) {
+  const Index row(row_index.begin(), row_index.end());
+  const std::vector<bool> reduced = reduced_;
+  const Shape domain = domain_;
+  ProgramBuilder* program = &lowering.program();
+  lowering.elements().define(value, [=](std::span<const Expr> index) {
+    std::vector<IndexValue> column;
+    for (std::size_t axis = 0; axis < index.size(); ++axis) {
+      if (reduced[axis]) {
+        column.emplace_back(index[axis]);
+      } else if (!(domain[axis] == Dim(1)) && !(index[axis] == row[axis])) {
+        return kNoExpr;
+      }
+    }
+    return program->load(program->at(buffer, column));
+  });
+}
+
+Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
+                                  std::span<const Expr> row_index, const Columns& columns,
+                                  bool keep_rows) {
+  ProgramBuilder& program = lowering.program();
+  ExprPool& exprs = program.exprs();
+  std::vector<const Node*> accumulated;
+  for (const Node* node : reductions_) {
+    if (levels_.at(node->operand(0)) == stage) accumulated.push_back(node);
+  }
+  std::vector<const DomainOutput*> stored;
+  for (const DomainOutput& output : full_outputs_) {
+    if (levels_.at(output.value) == stage) stored.push_back(&output);
+  }
+  if (accumulated.empty() && stored.empty()) return {};
+
+  Shape column_shape;
+  for (std::size_t axis = 0; axis < domain_.size(); ++axis) {
+    if (reduced_[axis]) column_shape.push_back(domain_[axis]);
+  }
+  std::vector<std::pair<const Value*, MemoryRef>> kept;
+  if (keep_rows) {
+    for (const Value* value : values_to_keep(stage)) {
+      kept.emplace_back(value, program.buffer("row", compute_dtype(value->dtype()), column_shape,
+                                              Buffer::Space::Cache));
+    }
+  }
+  std::vector<Expr> totals;
+  OPWELD_CHECK(columns([&](std::span<const Expr> index, Expr outermost) -> Status {
+    for (const auto& [value, buffer] : kept) {
+      OPWELD_TRY(const Expr element, lowering.elements().element(value, index));
+      std::vector<IndexValue> column;
+      for (std::size_t axis = 0; axis < index.size(); ++axis) {
+        if (reduced_[axis]) column.emplace_back(index[axis]);
+      }
+      program.store(program.at(buffer, column), element);
+    }
+    for (const DomainOutput* output : stored) OPWELD_CHECK(lowering.store(*output, index));
+    for (const Node* node : accumulated) {
+      OPWELD_TRY(const Expr element, lowering.elements().element(node->operand(0), index));
+      if (const Recipe* recipe = find_recipe(*node)) {
+        const Expr value = before_combining(exprs, *recipe, element);
+        totals.push_back(program.reduce(recipe->combiner, value, outermost));
+      } else {
+        totals.push_back(program.arg_reduce(arg_combiner(*node), element, outermost, outermost));
+      }
+    }
+    return {};
+  }));
+  for (std::size_t i = 0; i < accumulated.size(); ++i) {
+    define_result(lowering, *accumulated[i], totals[i], row_index);
+  }
+  for (const auto& [value, buffer] : kept) define_kept(lowering, value, buffer, row_index);
+  return {};
+}
+
+Status StagedReduction::emit(GroupLowering& lowering, std::span<const Expr> row_index,
+                             const Columns& columns, bool keep_rows) {
+  for (int stage = 0; stage <= last_level_; ++stage) {
+    OPWELD_CHECK(emit_pass(lowering, stage, row_index, columns, keep_rows));
+  }
+  for (const RowOutput& row : row_outputs_) {
+    Index index = row_only(row_index, row.keeps_axes);
+    const Shape shape = row_shape(row.keeps_axes);
+    for (std::size_t axis = 0; axis < index.size(); ++axis) {
+      if (shape[axis] == Dim(1)) index[axis] = lowering.math().constant(0);
+    }
+    OPWELD_CHECK(lowering.store(row.output, index));
+  }
+  return {};
+}
+
+}  // namespace opweld::tile

@@ -1,0 +1,68 @@
+// Groups with reductions: what is computed in which pass over the reduced axes.
+//
+// All reductions of the group run over the same axes of the same shape, the domain. A reduction
+// that needs another's result (the variance needs the mean) needs a pass of its own, so every value
+// has a level: the number of passes that must have ended before it can be computed. Norms and
+// softmax are three levels; the last one only stores.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "tile/schedules/group_lowering.h"
+
+namespace opweld::tile {
+
+class StagedReduction {
+ public:
+  // Fails with the reason when the group is not of this form.
+  static Expected<StagedReduction> analyze(const Graph& group);
+
+  [[nodiscard]] const Shape& domain() const { return domain_; }
+  [[nodiscard]] bool is_reduced(std::size_t axis) const { return reduced_[axis]; }
+
+  // How the schedule walks the reduced axes: opens its loops, calls `body` with the complete domain
+  // index and the variable of the outermost of those loops.
+  using ColumnBody = std::function<Status(std::span<const Expr> index, Expr outermost)>;
+  using Columns = std::function<Status(const ColumnBody& body)>;
+
+  // Emits all passes for the row at `row_index` (domain rank; entries of reduced axes are ignored).
+  // `keep_rows`: values needed by a later pass and dear to compute again stay in on-chip buffers.
+  Status emit(GroupLowering& lowering, std::span<const Expr> row_index, const Columns& columns,
+              bool keep_rows);
+
+ private:
+  struct RowOutput {
+    DomainOutput output;
+    bool keeps_axes;
+  };
+
+  int level(const Value* value);
+  Status add_reduction(const Node& node);
+  Status classify_outputs(const Graph& group);
+  // Values computed by pass `stage` that a later pass reads again and that cost more than a load.
+  std::vector<const Value*> values_to_keep(int stage) const;
+  void collect_computed(const Value* value, int stage, std::vector<const Value*>& found) const;
+  double recompute_cost(const Value* value) const;
+  [[nodiscard]] Shape row_shape(bool keeps_axes) const;
+  [[nodiscard]] Index row_only(std::span<const Expr> index, bool keeps_axes) const;
+  Status emit_pass(GroupLowering& lowering, int stage, std::span<const Expr> row_index,
+                   const Columns& columns, bool keep_rows);
+  void define_result(GroupLowering& lowering, const Node& node, Expr total,
+                     std::span<const Expr> row_index);
+  void define_kept(GroupLowering& lowering, const Value* value, MemoryRef buffer,
+                   std::span<const Expr> row_index);
+
+  Shape domain_;
+  std::vector<bool> reduced_;
+  std::vector<const Node*> reductions_;
+  std::vector<DomainOutput> full_outputs_;
+  std::vector<RowOutput> row_outputs_;
+  std::map<const Value*, int> levels_;
+  int last_level_ = 0;
+};
+
+// Whether the operator is a reduction that these passes can accumulate.
+bool is_staged_reduction(const Node& node);
+
+}  // namespace opweld::tile
