@@ -45,6 +45,12 @@ class ElementBuilder {
   // Fails when an operator of the group has no element form here.
   Expected<Expr> element(const Value* value, std::span<const Expr> index);
 
+  // The same where `condition` holds; in other lanes nothing is loaded and the value means nothing.
+  Expected<Expr> element_where(Expr condition, const Value* value, std::span<const Expr> index);
+
+  // Index of an operand that broadcasts into a result that is asked for at `index`.
+  Index broadcast_index(const Value* operand, std::span<const Expr> index);
+
   // Elements emitted since the scope was opened are forgotten when it closes, because the block
   // that holds them closes too. Open one per loop.
   class Scope {
@@ -86,11 +92,6 @@ class ElementBuilder {
     Expr in_range;
   };
   Position checked_position(const Node& node, Expr raw, const Dim& extent);
-  // Evaluates `value` at `index` where `condition` holds; elsewhere loads are masked off.
-  Expected<Expr> element_where(Expr condition, const Value* value, std::span<const Expr> index);
-  // Index of an operand that broadcasts into a result of the given rank.
-  Index broadcast_index(const Value* operand, std::span<const Expr> index);
-
   ProgramBuilder& program_;
   IndexMath& math_;
   bool strict_;

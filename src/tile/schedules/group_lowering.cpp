@@ -37,10 +37,8 @@ void GroupLowering::bind_params() {
   }
   for (const auto& node : group_.nodes()) {
     if (node->op() != "constant" || node->result()->type().num_elements() == Dim(1)) continue;
-    const Value* value = node->result();
-    const MemoryRef param =
-        program_.input(fmt::format("x{}", position++), value->dtype(), value->shape());
-    elements_.bind_param(value, param.target);
+    const MemoryRef param = bind_constant(node->result(), fmt::format("x{}", position++));
+    elements_.bind_param(node->result(), param.target);
     constants_.push_back({param.target, node->attributes().tensor("value")});
   }
   position = 0;
@@ -48,6 +46,18 @@ void GroupLowering::bind_params() {
     output_params_[output.value] = program_.output(fmt::format("y{}", position++),
                                                    output.value->dtype(), output.value->shape());
   }
+}
+
+MemoryRef GroupLowering::bind_constant(const Value* value, const std::string& name) {
+  const auto packed = packed_columns_.find(value);
+  if (packed == packed_columns_.end()) return program_.input(name, value->dtype(), value->shape());
+  const Dim columns = packed->second;
+  Shape shape = value->shape();
+  const Dim depth = shape[shape.size() - 2];
+  const Dim panels = ceil_div(shape.back(), columns);
+  shape.resize(shape.size() - 2);
+  shape.insert(shape.end(), {panels, depth, columns});
+  return program_.packed_input(name, value->dtype(), shape, packed->second, false);
 }
 
 Expr GroupLowering::grid(const std::string& name, const Dim& extent, std::int64_t step) {
@@ -111,24 +121,22 @@ Status GroupLowering::chunked_vector(const std::string& name, const Dim& extent,
   });
 }
 
-Status GroupLowering::store(const DomainOutput& output, std::span<const Expr> index) {
-  OPWELD_TRY(const Expr value, elements_.element(output.value, index));
-  store_value(output, index, value);
-  return {};
-}
-
-void GroupLowering::store_value(const DomainOutput& output, std::span<const Expr> index,
-                                Expr value) {
+Status GroupLowering::store(const DomainOutput& output, std::span<const Expr> index, Expr where) {
+  OPWELD_TRY(const Expr value, where == kNoExpr
+                                   ? elements_.element(output.value, index)
+                                   : elements_.element_where(where, output.value, index));
   const MemoryRef param = output_params_.at(output.output);
   if (output.value == output.output) {
-    program_.store(program_.at(param, std::vector<IndexValue>(index.begin(), index.end())), value);
-    return;
+    const std::vector<IndexValue> place(index.begin(), index.end());
+    program_.store(program_.at(param, place), value, where);
+    return {};
   }
   Expr offset = math_.size(output.view.offset);
   for (std::size_t axis = 0; axis < index.size(); ++axis) {
     offset = math_.add(offset, math_.mul(index[axis], output.view.strides[axis]));
   }
-  program_.store(program_.at_offset(param, offset), value);
+  program_.store(program_.at_offset(param, offset), value, where);
+  return {};
 }
 
 LoweredKernel GroupLowering::finish() {

@@ -30,8 +30,13 @@ class GroupLowering {
  public:
   GroupLowering(const Graph& group, const LowerOptions& options, std::string name);
 
+  // Asks for a constant matrix [.., K, N] in panels of `columns` columns. Before bind_params.
+  void request_packed(const Value* constant, int columns) { packed_columns_[constant] = columns; }
   // Inputs, constants of more than one element and outputs become params, in that order.
   void bind_params();
+  [[nodiscard]] MemoryRef packed_param(const Value* constant) const {
+    return {Access::Memory::Param, elements_.param_of(constant)};
+  }
 
   // Lanes of every vector loop: one for each 32 bits, whatever is computed, so that the order of a
   // reduction does not depend on what else its kernel does.
@@ -43,6 +48,8 @@ class GroupLowering {
   // With an extent known only as an expression, at most `bound`.
   Status serial(const std::string& name, Expr extent, const Dim& bound, const LoopBody& body);
   Status vector(const std::string& name, const Dim& extent, int unroll, const LoopBody& body);
+  Status vector(const std::string& name, Expr extent, const Dim& bound, int unroll,
+                const LoopBody& body);
   // A grid axis in steps of `chunk` with a vector loop over each step, as one walk over [0,
   // extent); `body` gets the position. Just the vector loop when the extent is a constant within
   // the chunk. Must come after all other grid axes.
@@ -54,9 +61,8 @@ class GroupLowering {
   Status chunked_vector(const std::string& name, const Dim& extent, std::int64_t chunk, int unroll,
                         const std::function<Status(const Body&)>& around, const LoopBody& body);
 
-  // Stores the element of output.value at `index` into the output.
-  Status store(const DomainOutput& output, std::span<const Expr> index);
-  void store_value(const DomainOutput& output, std::span<const Expr> index, Expr value);
+  // Stores the element of output.value at `index` into the output, in lanes where `where` holds.
+  Status store(const DomainOutput& output, std::span<const Expr> index, Expr where = kNoExpr);
 
   [[nodiscard]] const Graph& group() const { return group_; }
   [[nodiscard]] const LowerOptions& options() const { return options_; }
@@ -67,8 +73,7 @@ class GroupLowering {
   LoweredKernel finish();
 
  private:
-  Status vector(const std::string& name, Expr extent, const Dim& bound, int unroll,
-                const LoopBody& body);
+  MemoryRef bind_constant(const Value* value, const std::string& name);
 
   const Graph& group_;
   const LowerOptions& options_;
@@ -76,6 +81,7 @@ class GroupLowering {
   IndexMath math_;
   ElementBuilder elements_;
   std::vector<LoweredKernel::ConstantParam> constants_;
+  std::map<const Value*, int> packed_columns_;
   std::map<const Value*, MemoryRef> output_params_;
 };
 

@@ -1,0 +1,382 @@
+// Schedule `contract`: one matmul with whatever pointwise work reads its result.
+//
+//   grid batch..., n in N step NB, m in M step MB
+//     for each block of the depth but the last
+//       for panels, for row tiles:  acc <- c; dot acc += a . b; c <- acc
+//     for panels, for row tiles:    acc <- c or 0; dot acc += a . b;
+//                                   store y <- epilogue(acc, bias, residual, ...)
+//
+// The epilogue is an expression over the register tile, evaluated by the element builder, so it is
+// not limited to known forms. The left operand is read in place when it is a strided view of f32 or
+// f64 data and otherwise packed row by row, which is where a prologue runs; a constant right
+// operand comes packed in panels, any other is packed by the task. Rows that do not fill a register
+// tile get smaller tiles of their own (powers of two), so nothing outside the operands is read.
+#include <cassert>
+#include <optional>
+
+#include "ops/op.h"
+#include "tile/schedules/contract_blocking.h"
+#include "tile/schedules/group_lowering.h"
+#include "tile/schedules/register_tile.h"
+#include "tile/schedules/schedules.h"
+
+namespace opweld::tile {
+
+namespace {
+
+// The matmul of a group: result [batch..., M, N] = a [.., M, K] . b [.., K, N].
+struct Contraction {
+  const Node* node = nullptr;
+  const Value* a = nullptr;
+  const Value* b = nullptr;
+  const Value* result = nullptr;
+  Shape batch;  // batch axes that are walked one by one
+  Dim rows;     // M; leading axes are merged into it when b has no batch axes
+  Dim columns;
+  Dim depth;
+  bool merges_rows = false;
+};
+
+Expected<Contraction> find_contraction(const Graph& group) {
+  Contraction found;
+  for (const auto& node : group.nodes()) {
+    if (op_def(*node).trait != FusionTrait::Contract) continue;
+    if (found.node != nullptr) return fail("it has two matmuls");
+    found.node = node.get();
+  }
+  if (found.node == nullptr || found.node->op() != "matmul") return fail("it has no matmul");
+  found.a = found.node->operand(0);
+  found.b = found.node->operand(1);
+  found.result = found.node->result();
+  const Shape& shape = found.result->shape();
+  const auto rank = shape.size();
+  found.columns = shape[rank - 1];
+  found.depth = found.a->shape().back();
+  found.batch.assign(shape.begin(), shape.end() - 2);
+  found.rows = shape[rank - 2];
+  const bool plain_weights = found.b->rank() == 2 && found.a->rank() == found.result->rank();
+  if (plain_weights && !found.batch.empty()) {
+    found.merges_rows = true;
+    found.rows *= num_elements(found.batch);
+    found.batch.clear();
+  }
+  return found;
+}
+
+// The view of a value that some param holds, with that param; absent when it must be computed.
+struct StridedOperand {
+  int param;
+  StridedView view;
+};
+
+// Emits one contraction. Offsets are element offsets; positions m and n are absolute.
+class ContractEmitter {
+ public:
+  ContractEmitter(GroupLowering& lowering, const Contraction& contraction,
+                  std::vector<DomainOutput> outputs)
+      : lowering_(lowering),
+        program_(lowering.program()),
+        math_(lowering.math()),
+        contraction_(contraction),
+        outputs_(std::move(outputs)),
+        compute_(compute_dtype(contraction.result->dtype())),
+        blocking_(contract_blocking(*lowering.options().target, compute_, contraction.rows,
+                                    contraction.columns, contraction.depth)) {}
+
+  // The right operand, when it is a constant: packed once, outside the kernel.
+  void use_packed_weights(MemoryRef param) { packed_weights_ = param; }
+  void use_strided_rows(StridedOperand operand) { strided_rows_ = std::move(operand); }
+  [[nodiscard]] const ContractBlocking& blocking() const { return blocking_; }
+
+  Status emit() {
+    emit_grid();
+    const Dim blocks = ceil_div(contraction_.depth, Dim(blocking_.depth));
+    const bool single_block = provably_le(contraction_.depth, Dim(blocking_.depth));
+    if (!single_block) {
+      partial_ =
+          program_.buffer("c", compute_, {blocking_.rows, blocking_.columns}, Buffer::Space::Cache);
+      clear_partial();
+      OPWELD_CHECK(lowering_.serial("kb", max(blocks - 1, Dim(0)), [&](Expr block) {
+        const Expr start = math_.mul(block, Dim(blocking_.depth));
+        return emit_block(start, math_.constant(blocking_.depth), /*last=*/false);
+      }));
+    }
+    const Dim start = single_block ? Dim(0) : max(blocks - 1, Dim(0)) * blocking_.depth;
+    return emit_block(math_.size(start), math_.size(contraction_.depth - start), /*last=*/true);
+  }
+
+ private:
+  void emit_grid() {
+    for (std::size_t axis = 0; axis < contraction_.batch.size(); ++axis) {
+      batch_.push_back(lowering_.grid(fmt::format("b{}", axis), contraction_.batch[axis]));
+    }
+    column0_ = lowering_.grid("n0", contraction_.columns, blocking_.columns);
+    row0_ = lowering_.grid("m0", contraction_.rows, blocking_.rows);
+    row_count_ = program_.min(program_.sub(contraction_.rows, row0_), blocking_.rows);
+    column_count_ = program_.min(program_.sub(contraction_.columns, column0_), blocking_.columns);
+  }
+
+  void clear_partial() {
+    program_.serial("i", blocking_.rows, [&](Expr i) {
+      program_.vector("j", blocking_.columns, {.unroll = 2, .lanes = lowering_.lanes()},
+                      [&](Expr j) { program_.store(program_.at(*partial_, {i, j}), zero()); });
+    });
+  }
+
+  Expr zero() { return program_.exprs().constant(0, compute_); }
+
+  Status emit_block(Expr depth0, Expr depth, bool last) {
+    if (!strided_rows_) OPWELD_CHECK(pack_rows(depth0, depth));
+    if (!packed_weights_) OPWELD_CHECK(pack_columns(depth0, depth));
+    Status status;
+    program_.serial("p", column_count_, blocking_.tile_columns, [&](Expr panel) {
+      const ElementBuilder::Scope scope(lowering_.elements());
+      status = emit_row_tiles(panel, depth0, depth, last);
+    });
+    return status;
+  }
+
+  Status emit_row_tiles(Expr panel, Expr depth0, Expr depth, bool last) {
+    // The row count of a task is known when one task takes all rows or all tasks take as many.
+    std::optional<std::int64_t> known;
+    if (const auto rows = contraction_.rows.constant(); rows && *rows <= blocking_.rows) {
+      known = rows;
+    } else if (contraction_.rows.divisible_by(blocking_.rows)) {
+      known = blocking_.rows;
+    }
+    return each_row_tile(
+        lowering_, row_count_, known, blocking_.tile_rows,
+        [&](int rows, Expr row) { return emit_tile(rows, row, panel, depth0, depth, last); });
+  }
+
+  // One register tile at row `row` of the task's rows and column `panel` of its columns.
+  Status emit_tile(int rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last) {
+    const auto partial_at = [&](Expr i, Expr j) {
+      return program_.at(*partial_, {program_.add(row, i), program_.add(panel, j)});
+    };
+    return emit_register_tile(
+        lowering_, compute_, rows, blocking_.tile_columns, left_operand(row, depth0),
+        right_operand(panel, depth0), depth,
+        [&](Expr i, Expr j) -> Expected<Expr> {
+          return partial_ ? program_.load(partial_at(i, j)) : zero();
+        },
+        [&](Expr i, Expr j, Expr value) -> Status {
+          if (last) return store_results(value, i, j, row, panel);
+          program_.store(partial_at(i, j), value);
+          return {};
+        });
+  }
+
+  // The offset of the batch axes of a tensor whose matrices have the given strides.
+  Expr batch_offset(const Shape& batch, std::span<const Dim> strides) {
+    Expr offset = math_.constant(0);
+    for (std::size_t axis = 0; axis < batch.size(); ++axis) {
+      if (batch[axis] == Dim(1)) continue;
+      const Expr at = batch_[batch_.size() - batch.size() + axis];
+      offset = math_.add(offset, math_.mul(at, strides[axis]));
+    }
+    return offset;
+  }
+
+  DotOperand left_operand(Expr row, Expr depth0) {
+    if (!strided_rows_) {
+      return {program_.at_offset(*packed_rows_, math_.mul(row, Dim(blocking_.depth))),
+              math_.constant(blocking_.depth), math_.constant(1)};
+    }
+    const StridedView& view = strided_rows_->view;
+    const std::size_t batch_axes = view.shape.size() - 2;
+    const Dim row_stride = view.strides[batch_axes];
+    const Dim depth_stride = view.strides[batch_axes + 1];
+    const Shape batch(view.shape.begin(), view.shape.end() - 2);
+    Expr offset = math_.add(math_.size(view.offset), batch_offset(batch, view.strides));
+    offset = math_.add(offset, math_.mul(math_.add(row0_, row), row_stride));
+    offset = math_.add(offset, math_.mul(depth0, depth_stride));
+    return {program_.at_offset({Access::Memory::Param, strided_rows_->param}, offset),
+            math_.size(row_stride), math_.size(depth_stride)};
+  }
+
+  DotOperand right_operand(Expr panel, Expr depth0) {
+    const Dim width = blocking_.tile_columns;
+    if (!packed_weights_) {
+      return {program_.at_offset(*packed_columns_, math_.mul(panel, Dim(blocking_.depth))), kNoExpr,
+              math_.size(width)};
+    }
+    // Panels lie one after the other, each depth x width: column n of the matrix, a multiple of the
+    // width, starts at n * depth.
+    const Shape& shape = contraction_.b->shape();
+    const Shape batch(shape.begin(), shape.end() - 2);
+    const Dim matrix = round_up(contraction_.columns, width) * contraction_.depth;
+    std::vector<Dim> strides = row_major_strides(batch);
+    for (Dim& stride : strides) stride *= matrix;
+    Expr offset = batch_offset(batch, strides);
+    offset = math_.add(offset, math_.mul(math_.add(column0_, panel), contraction_.depth));
+    offset = math_.add(offset, math_.mul(depth0, width));
+    return {program_.at_offset(*packed_weights_, offset), kNoExpr, math_.size(width)};
+  }
+
+  Index operand_index(const Value* operand, Expr first, Expr second) {
+    Index index;
+    const auto batch_axes = static_cast<std::size_t>(operand->rank()) - 2;
+    for (std::size_t axis = 0; axis < batch_axes; ++axis) {
+      const Expr at = batch_[batch_.size() - batch_axes + axis];
+      index.push_back(operand->shape()[axis] == Dim(1) ? math_.constant(0) : at);
+    }
+    index.push_back(first);
+    index.push_back(second);
+    return index;
+  }
+
+  // Row-major rows x depth block of the left operand, computed as any element is.
+  Status pack_rows(Expr depth0, Expr depth) {
+    if (!has_packed_rows_) {
+      packed_rows_ =
+          program_.buffer("a", compute_, {blocking_.rows, blocking_.depth}, Buffer::Space::Cache);
+      has_packed_rows_ = true;
+    }
+    return lowering_.serial("i", row_count_, Dim(blocking_.rows), [&](Expr i) -> Status {
+      const Expr row = math_.add(row0_, i);
+      math_.set_bound(row, contraction_.rows);
+      return lowering_.vector("k", depth, Dim(blocking_.depth), 1, [&](Expr k) -> Status {
+        const Expr at = math_.add(depth0, k);
+        math_.set_bound(at, contraction_.depth);
+        const Index index = contraction_.merges_rows
+                                ? merged_index(contraction_.a->shape(), row, at)
+                                : operand_index(contraction_.a, row, at);
+        OPWELD_TRY(const Expr value, lowering_.elements().element(contraction_.a, index));
+        program_.store(program_.at(*packed_rows_, {i, k}), value);
+        return {};
+      });
+    });
+  }
+
+  // Panels of the right operand: [panel][depth][width], columns past the end filled with zeros.
+  Status pack_columns(Expr depth0, Expr depth) {
+    const std::int64_t width = blocking_.tile_columns;
+    if (!packed_columns_) {
+      packed_columns_ = program_.buffer(
+          "b", compute_, {blocking_.columns / width, blocking_.depth, width}, Buffer::Space::Cache);
+    }
+    ExprPool& exprs = program_.exprs();
+    Status status;
+    program_.serial("p", column_count_, width, [&](Expr panel) {
+      const ElementBuilder::Scope scope(lowering_.elements());
+      status = lowering_.serial("k", depth, Dim(blocking_.depth), [&](Expr k) -> Status {
+        const Expr row = math_.add(depth0, k);
+        math_.set_bound(row, contraction_.depth);
+        return lowering_.vector("j", Dim(width), 1, [&](Expr j) -> Status {
+          const Expr column = math_.add(math_.add(column0_, panel), j);
+          const Expr inside = exprs.binary(ExprKind::Lt, column, math_.size(contraction_.columns));
+          OPWELD_TRY(const Expr value,
+                     lowering_.elements().element_where(
+                         inside, contraction_.b, operand_index(contraction_.b, row, column)));
+          const Expr offset = math_.add(math_.mul(panel, Dim(blocking_.depth)),
+                                        math_.add(math_.mul(k, Dim(width)), j));
+          program_.store(program_.at_offset(*packed_columns_, offset),
+                         exprs.select(inside, value, zero()));
+          return {};
+        });
+      });
+    });
+    return status;
+  }
+
+  // The index [leading..., last] of a tensor whose leading axes were merged into `row`.
+  Index merged_index(const Shape& shape, Expr row, Expr last) {
+    const Shape leading(shape.begin(), shape.end() - 1);
+    Index index = math_.through_reshape(std::vector<Expr>{row}, leading, {num_elements(leading)});
+    index.push_back(last);
+    return index;
+  }
+
+  Status store_results(Expr product, Expr i, Expr j, Expr row, Expr panel) {
+    ExprPool& exprs = program_.exprs();
+    const Expr m = math_.add(row0_, math_.add(row, i));
+    math_.set_bound(m, contraction_.rows);
+    const Expr n = math_.add(column0_, math_.add(panel, j));
+    math_.set_bound(n, contraction_.columns);
+    Index index = contraction_.merges_rows ? merged_index(contraction_.result->shape(), m, n)
+                                           : operand_index(contraction_.result, m, n);
+    for (std::size_t axis = 0; axis < index.size(); ++axis) {
+      if (contraction_.result->shape()[axis] == Dim(1)) index[axis] = math_.constant(0);
+    }
+    const DType dtype = contraction_.result->dtype();
+    if (lowering_.options().strict) product = exprs.store(product, dtype);
+    lowering_.elements().define(contraction_.result, [=](std::span<const Expr> asked) {
+      return std::equal(asked.begin(), asked.end(), index.begin(), index.end()) ? product : kNoExpr;
+    });
+    const bool whole_panels = contraction_.columns.divisible_by(blocking_.tile_columns);
+    const Expr inside =
+        whole_panels ? kNoExpr : exprs.binary(ExprKind::Lt, n, math_.size(contraction_.columns));
+    for (const DomainOutput& output : outputs_) {
+      OPWELD_CHECK(lowering_.store(output, index, inside));
+    }
+    return {};
+  }
+
+  GroupLowering& lowering_;
+  ProgramBuilder& program_;
+  IndexMath& math_;
+  const Contraction& contraction_;
+  std::vector<DomainOutput> outputs_;
+  DType compute_;
+  ContractBlocking blocking_;
+  std::optional<MemoryRef> packed_weights_;
+  std::optional<StridedOperand> strided_rows_;
+  std::optional<MemoryRef> partial_;
+  std::optional<MemoryRef> packed_rows_;
+  std::optional<MemoryRef> packed_columns_;
+  Index batch_;
+  Expr row0_ = kNoExpr;
+  Expr column0_ = kNoExpr;
+  Expr row_count_ = kNoExpr;
+  Expr column_count_ = kNoExpr;
+};
+
+// The left operand as the micro-kernel can read it in place: f32 or f64, strided, rows merged if
+// the contraction merges them.
+std::optional<StridedOperand> strided_rows(const Graph& group, GroupLowering& lowering,
+                                           const Contraction& contraction) {
+  const DType dtype = contraction.a->dtype();
+  if (dtype != DType::F32 && dtype != DType::F64) return std::nullopt;
+  for (const Value* input : group.inputs()) {
+    auto view = view_of(contraction.a, input);
+    if (!view) continue;
+    if (contraction.merges_rows) {
+      view = view->reshape({contraction.rows, contraction.depth});
+      if (!view) return std::nullopt;
+    }
+    return StridedOperand{lowering.elements().param_of(input), *view};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& options,
+                                       std::string name) {
+  OPWELD_TRY(const Contraction contraction, find_contraction(group));
+  if (!is_float(contraction.result->dtype())) return fail("integer matmuls are run by a call");
+  const Shape& domain = contraction.result->shape();
+  std::vector<DomainOutput> outputs;
+  for (const auto& output : group.outputs()) {
+    const auto over = output_over(output.value, domain);
+    if (!over) return fail("an output does not have the shape of the matmul's result");
+    outputs.push_back(*over);
+  }
+  GroupLowering lowering(group, options, std::move(name));
+  const Node* weights = contraction.b->producer();
+  bool has_weights = false;
+  if (weights != nullptr && weights->op() == "constant" && contraction.b->uses().size() == 1) {
+    const DType compute = compute_dtype(contraction.result->dtype());
+    lowering.request_packed(contraction.b, packed_columns(*options.target, compute));
+    has_weights = true;
+  }
+  lowering.bind_params();
+  ContractEmitter emitter(lowering, contraction, std::move(outputs));
+  if (has_weights) emitter.use_packed_weights(lowering.packed_param(contraction.b));
+  if (auto rows = strided_rows(group, lowering, contraction)) emitter.use_strided_rows(*rows);
+  OPWELD_CHECK(emitter.emit());
+  return lowering.finish();
+}
+
+}  // namespace opweld::tile
