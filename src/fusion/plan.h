@@ -44,38 +44,53 @@ struct Verdict {
   const Node* producer = nullptr;
   const Node* consumer = nullptr;
   ReasonCode code = ReasonCode::Fused;
-  std::string detail;         // "3 readers", "needs 71 KiB of 48 KiB on chip"
-  Dim bytes_saved = 0;        // boundary bytes that fusing saves (fused) or would save (refused)
-  int kernel = -1;            // the kernel that holds both, when fused
+  std::string detail;   // "3 readers", "needs 71 KiB of 48 KiB on chip"
+  Dim bytes_saved = 0;  // boundary bytes that fusing saves (fused) or would save (refused)
+  int kernel = -1;      // the kernel that holds both, when fused
 };
 
 struct Kernel {
   int id = 0;
-  std::string name;           // "FusedKernel_3"
+  std::string name;  // "FusedKernel_3", or "Kernel_3" for a single node
   KernelKind kind = KernelKind::Map;
-  std::vector<Node*> nodes;   // in topological order; constants are not listed
-  std::vector<Value*> inputs;   // read from memory, constants included, each once
-  std::vector<Value*> outputs;  // written to memory, each once
-  std::string scope;          // common layer of its nodes, may be empty
+  std::vector<Node*> nodes;       // in topological order; constants are not listed
+  std::vector<Value*> inputs;     // read from memory, constants apart, each once
+  std::vector<Value*> constants;  // read from memory, each once
+  std::vector<Value*> outputs;    // written to memory, each once
+  std::string scope;              // common layer of its nodes, may be empty
   // Operator names in order, as people read them: "MatMul + Add + Gelu".
   std::string label;
+};
+
+// A reshape that is in no kernel: its result is its operand's memory under another shape.
+struct Alias {
+  Value* result = nullptr;
+  Value* source = nullptr;
 };
 
 struct FusionPlan {
   FusionLevel level = FusionLevel::Auto;
   std::vector<Kernel> kernels;  // in execution order
+  std::vector<Alias> aliases;   // in topological order
   std::vector<Verdict> verdicts;
 
-  // Boundary bytes of a kernel: each tensor that crosses its edge, once.
+  // Boundary bytes of a kernel: each tensor that crosses its edge, once; constants are read.
   [[nodiscard]] static Dim bytes_read(const Kernel& kernel);
   [[nodiscard]] static Dim bytes_written(const Kernel& kernel);
 };
 
-// The kernel's nodes as a graph of their own: inputs and outputs in the kernel's order; constant
-// operands become inputs unless they have at most `max_immediate` elements, which stay constants.
-Graph extract_group(const Kernel& kernel, std::int64_t max_immediate = 1);
+// Fills inputs, constants, outputs, scope and label from the nodes.
+void complete_kernel(Kernel& kernel);
 
-// Each node once, each value available when read, no cycle among kernels.
-std::string check_plan(const Graph& graph, const FusionPlan& plan);  // empty when sound
+// The kernel's nodes as a graph of their own: inputs and outputs in the kernel's order, constants
+// as constant nodes that share their bytes.
+Graph extract_group(const Kernel& kernel);
+
+// Every node (constants apart) in one kernel or one alias, every value there when it is read, no
+// cycle among kernels. Says what is wrong; empty when sound.
+std::string check_plan(const Graph& graph, const FusionPlan& plan);
+
+// One line per kernel and alias, stable, for golden tests.
+std::string to_text(const FusionPlan& plan);
 
 }  // namespace opweld

@@ -89,8 +89,10 @@ class AttentionEmitter {
         attention_(attention),
         outputs_(std::move(outputs)) {
     const Target& target = *lowering.options().target;
-    tile_columns_ = packed_columns(target, DType::F32);
-    tile_rows_ = target.vector_registers >= 32 ? 14 : 6;
+    // Twelve accumulators as in `contract`, and queries that fill whole tiles both as columns of
+    // the scores and as rows of the result.
+    tile_columns_ = 2 * target.lanes(byte_size(DType::F32));
+    tile_rows_ = 6;
     query_block_ = kQueryPanels * tile_columns_;
     keys_ = strided(attention.k, attention.head);
     values_ = strided(attention.v, attention.value_head);

@@ -228,10 +228,9 @@ class ContractEmitter {
 
   // Row-major rows x depth block of the left operand, computed as any element is.
   Status pack_rows(Expr depth0, Expr depth) {
-    if (!has_packed_rows_) {
+    if (!packed_rows_) {
       packed_rows_ =
           program_.buffer("a", compute_, {blocking_.rows, blocking_.depth}, Buffer::Space::Cache);
-      has_packed_rows_ = true;
     }
     return lowering_.serial("i", row_count_, Dim(blocking_.rows), [&](Expr i) -> Status {
       const Expr row = math_.add(row0_, i);
@@ -368,7 +367,8 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
   bool has_weights = false;
   if (weights != nullptr && weights->op() == "constant" && contraction.b->uses().size() == 1) {
     const DType compute = compute_dtype(contraction.result->dtype());
-    lowering.request_packed(contraction.b, packed_columns(*options.target, compute));
+    lowering.request_packed(contraction.b,
+                            packed_columns(*options.target, compute, contraction.columns));
     has_weights = true;
   }
   lowering.bind_params();

@@ -53,11 +53,12 @@ Status emit_register_tile(GroupLowering& lowering, DType compute, int rows, int 
                           const std::function<Status(Expr row, Expr column, Expr value)>& finish) {
   ProgramBuilder& program = lowering.program();
   const MemoryRef tile = program.buffer("acc", compute, {rows, columns}, Buffer::Space::Register);
-  OPWELD_CHECK(each_tile_vector(lowering, rows, columns, [&](Expr row, Expr column) -> Status {
-    OPWELD_TRY(const Expr value, initial(row, column));
-    program.store(program.at(tile, {row, column}), value);
-    return {};
-  }));
+  OPWELD_CHECK(
+      each_tile_vector(lowering, compute, rows, columns, [&](Expr row, Expr column) -> Status {
+        OPWELD_TRY(const Expr value, initial(row, column));
+        program.store(program.at(tile, {row, column}), value);
+        return {};
+      }));
   Dot dot;
   dot.accumulator = tile.target;
   dot.a = a.start;
@@ -69,7 +70,7 @@ Status emit_register_tile(GroupLowering& lowering, DType compute, int rows, int 
   dot.rows = rows;
   dot.columns = columns;
   program.dot(std::move(dot));
-  return each_tile_vector(lowering, rows, columns, [&](Expr row, Expr column) {
+  return each_tile_vector(lowering, compute, rows, columns, [&](Expr row, Expr column) {
     return finish(row, column, program.load(program.at(tile, {row, column})));
   });
 }

@@ -15,9 +15,11 @@ using RowTileBody = std::function<Status(int rows, Expr first_row)>;
 Status each_row_tile(GroupLowering& lowering, Expr count, std::optional<std::int64_t> count_known,
                      int full, const RowTileBody& body);
 
-// Visits every vector of a rows x columns tile; columns is a multiple of the lanes.
+// Visits every vector of a rows x columns tile; columns is a multiple of the
+// lanes of the compute type.
 using TileVectorBody = std::function<Status(Expr row, Expr column)>;
-Status each_tile_vector(GroupLowering& lowering, int rows, int columns, const TileVectorBody& body);
+Status each_tile_vector(GroupLowering& lowering, DType compute, int rows, int columns,
+                        const TileVectorBody& body);
 
 // Where the panels or rows of a dot's operand begin, and its strides.
 struct DotOperand {

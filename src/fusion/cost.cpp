@@ -1,0 +1,91 @@
+#include "fusion/cost.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ops/op.h"
+
+namespace opweld {
+
+double nominal_elements(const Shape& shape, std::int64_t nominal_size) {
+  std::vector<std::shared_ptr<const SymbolInfo>> symbols;
+  for (const Dim& dim : shape) dim.collect_symbols(symbols);
+  Bindings bindings;
+  for (const auto& symbol : symbols) {
+    const SymbolRange& range = symbol->range;
+    std::int64_t size = std::clamp(nominal_size, range.min, range.max);
+    size -= size % range.divisor;
+    bindings.set(symbol->name, std::max(size, range.divisor));
+  }
+  double elements = 1;
+  for (const Dim& dim : shape) {
+    const auto size = dim.evaluate(bindings);
+    elements *= static_cast<double>(size ? *size : nominal_size);
+  }
+  return elements;
+}
+
+double flops_per_element(const Node& node) {
+  static const std::set<std::string, std::less<>> kDear = {
+      "exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "gelu", "silu", "softplus"};
+  constexpr double kDearFlops = 20;
+  if (is_strided_view(node)) return 0;
+  return kDear.contains(node.op()) ? kDearFlops : 1;
+}
+
+namespace {
+
+// The largest index space that the group walks.
+double largest_space(const std::vector<Node*>& nodes, std::int64_t nominal) {
+  double largest = 1;
+  for (const Node* node : nodes) {
+    largest = std::max(largest, nominal_elements(node->result()->shape(), nominal));
+    if (op_def(*node).trait != FusionTrait::Reduce) continue;
+    largest = std::max(largest, nominal_elements(node->operand(0)->shape(), nominal));
+  }
+  return largest;
+}
+
+double boundary_bytes(const Kernel& kernel, std::int64_t nominal) {
+  double bytes = 0;
+  for (const auto* list : {&kernel.inputs, &kernel.constants, &kernel.outputs}) {
+    for (const Value* value : *list) {
+      bytes += nominal_elements(value->shape(), nominal) * byte_size(value->dtype());
+    }
+  }
+  return bytes;
+}
+
+Kernel kernel_of(const Group& group) {
+  Kernel kernel;
+  kernel.kind = group.kind;
+  kernel.nodes = group.nodes;
+  complete_kernel(kernel);
+  return kernel;
+}
+
+}  // namespace
+
+FusionGain estimate_gain(const MergeCandidate& candidate, const PlanOptions& options) {
+  const std::int64_t nominal = options.nominal_size;
+  FusionGain gain;
+  gain.bytes_saved = boundary_bytes(kernel_of(candidate.producer), nominal) +
+                     boundary_bytes(kernel_of(candidate.consumer), nominal) -
+                     boundary_bytes(candidate.merged, nominal);
+  // Only a producer of kind map is computed anew for every element that reads it; what a reduction
+  // or a contraction made is at hand.
+  const bool inlined = candidate.producer.kind == KernelKind::Map;
+  if (inlined) {
+    const double space = largest_space(candidate.consumer.nodes, nominal);
+    for (const Node* node : candidate.producer.nodes) {
+      const double elements = std::max(1.0, nominal_elements(node->result()->shape(), nominal));
+      gain.flops_added += std::max(0.0, space - elements) * flops_per_element(*node);
+    }
+  }
+  const Target& target = *options.target;
+  gain.seconds = gain.bytes_saved / target.bandwidth + target.launch_seconds -
+                 gain.flops_added / target.peak_flops;
+  return gain;
+}
+
+}  // namespace opweld

@@ -1,0 +1,41 @@
+// May producer and consumer share a kernel? One rule per file; each allows or forbids with a
+// reason.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "fusion/groups.h"
+#include "fusion/planner.h"
+
+namespace opweld {
+
+struct Refusal {
+  ReasonCode code;
+  std::string detail;
+};
+
+// Absent: allowed.
+using Legality = std::optional<Refusal>;
+
+// The pair under question, and what they would be together.
+struct MergeCandidate {
+  const Groups& groups;
+  const Group& producer;
+  const Group& consumer;
+  const Value* value;  // the edge that brought them together
+  Kernel merged;       // complete, of kind merged_kind
+};
+
+Legality check_opaque(const Group& producer, const Group& consumer);
+Legality check_kinds(const Group& producer, const Group& consumer);
+Legality check_linear(const MergeCandidate& candidate, const PlanOptions& options);
+Legality check_format(const MergeCandidate& candidate, const PlanOptions& options);
+Legality check_cycle(const MergeCandidate& candidate, const PlanOptions& options);
+Legality check_limit(const MergeCandidate& candidate, const PlanOptions& options);
+Legality check_domain(const MergeCandidate& candidate, const PlanOptions& options);
+
+// All rules over a complete candidate, cheapest first; the first refusal.
+Legality check_legality(const MergeCandidate& candidate, const PlanOptions& options);
+
+}  // namespace opweld

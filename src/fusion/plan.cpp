@@ -1,0 +1,166 @@
+#include "fusion/plan.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace opweld {
+
+std::string_view to_string(KernelKind kind) {
+  constexpr std::string_view kNames[] = {"map",       "row",  "reduce", "contract",
+                                         "attention", "move", "extern"};
+  return kNames[static_cast<int>(kind)];
+}
+
+Dim FusionPlan::bytes_read(const Kernel& kernel) {
+  Dim total = 0;
+  for (const Value* value : kernel.inputs) total += value->type().num_bytes();
+  for (const Value* value : kernel.constants) total += value->type().num_bytes();
+  return total;
+}
+
+Dim FusionPlan::bytes_written(const Kernel& kernel) {
+  Dim total = 0;
+  for (const Value* value : kernel.outputs) total += value->type().num_bytes();
+  return total;
+}
+
+namespace {
+
+template <typename T>
+void add_once(std::vector<T*>& list, T* item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
+// "layers.0" when all that have a scope agree on it.
+std::string common_scope(const std::vector<Node*>& nodes) {
+  std::string scope;
+  for (const Node* node : nodes) {
+    const std::string& own = node->source().scope;
+    if (own.empty()) continue;
+    if (!scope.empty() && scope != own) return {};
+    scope = own;
+  }
+  return scope;
+}
+
+}  // namespace
+
+void complete_kernel(Kernel& kernel) {
+  const std::set<const Node*> inside(kernel.nodes.begin(), kernel.nodes.end());
+  kernel.inputs.clear();
+  kernel.constants.clear();
+  kernel.outputs.clear();
+  std::vector<std::string> names;
+  for (const Node* node : kernel.nodes) {
+    for (Value* operand : node->operands()) {
+      if (operand == nullptr || inside.contains(operand->producer())) continue;
+      const Node* producer = operand->producer();
+      const bool constant = producer != nullptr && producer->op() == "constant";
+      add_once(constant ? kernel.constants : kernel.inputs, operand);
+    }
+    for (int i = 0; i < node->num_results(); ++i) {
+      Value* result = node->result(i);
+      const auto& uses = result->uses();
+      const bool read_outside = std::any_of(
+          uses.begin(), uses.end(), [&](const Use& use) { return !inside.contains(use.node); });
+      if (read_outside || result->is_graph_output()) add_once(kernel.outputs, result);
+    }
+    names.push_back(node->source().op.empty() ? node->op() : node->source().op);
+  }
+  kernel.scope = common_scope(kernel.nodes);
+  kernel.label = fmt::format("{}", fmt::join(names, " + "));
+  kernel.name = fmt::format("{}_{}", kernel.nodes.size() > 1 ? "FusedKernel" : "Kernel", kernel.id);
+}
+
+Graph extract_group(const Kernel& kernel) {
+  Graph group(kernel.name);
+  std::map<const Value*, Value*> copies;
+  for (Value* input : kernel.inputs) copies[input] = group.add_input("", input->type());
+  for (const Value* constant : kernel.constants) {
+    const Node* node = constant->producer();
+    copies[constant] =
+        group.add_node("constant", {}, node->attributes(), {constant->type()})->result();
+  }
+  for (const Node* node : kernel.nodes) {
+    std::vector<Value*> operands;
+    for (const Value* operand : node->operands()) {
+      operands.push_back(operand == nullptr ? nullptr : copies.at(operand));
+    }
+    std::vector<TensorType> types;
+    for (int i = 0; i < node->num_results(); ++i) types.push_back(node->result(i)->type());
+    const Node* copy = group.add_node(node->op(), std::move(operands), node->attributes(),
+                                      std::move(types), node->source());
+    for (int i = 0; i < node->num_results(); ++i) {
+      copies[node->result(i)] = copy->result(i);
+      copy->result(i)->set_contents(node->result(i)->contents());
+    }
+  }
+  for (std::size_t i = 0; i < kernel.outputs.size(); ++i) {
+    group.add_output(fmt::format("y{}", i), copies.at(kernel.outputs[i]));
+  }
+  return group;
+}
+
+std::string check_plan(const Graph& graph, const FusionPlan& plan) {
+  std::set<const Node*> placed;
+  std::set<const Value*> available;
+  for (const Value* input : graph.inputs()) available.insert(input);
+  for (const auto& node : graph.nodes()) {
+    if (node->op() == "constant") available.insert(node->result());
+  }
+  // Aliases are there as soon as their source is.
+  const auto settle_aliases = [&]() {
+    for (const Alias& alias : plan.aliases) {
+      if (available.contains(alias.source)) available.insert(alias.result);
+    }
+  };
+  settle_aliases();
+  for (const Alias& alias : plan.aliases) {
+    if (!placed.insert(alias.result->producer()).second) {
+      return fmt::format("{} is placed twice", alias.result->producer()->display_name());
+    }
+  }
+  for (const Kernel& kernel : plan.kernels) {
+    for (const Value* input : kernel.inputs) {
+      if (!available.contains(input)) {
+        return fmt::format("{} reads a value that is not computed yet", kernel.name);
+      }
+    }
+    for (const Node* node : kernel.nodes) {
+      if (!placed.insert(node).second) {
+        return fmt::format("{} is placed twice", node->display_name());
+      }
+    }
+    for (const Value* output : kernel.outputs) available.insert(output);
+    settle_aliases();
+  }
+  for (const auto& node : graph.nodes()) {
+    if (node->op() != "constant" && !placed.contains(node.get())) {
+      return fmt::format("{} is in no kernel", node->display_name());
+    }
+  }
+  for (const auto& output : graph.outputs()) {
+    if (!available.contains(output.value)) {
+      return fmt::format("output '{}' is not written", output.name);
+    }
+  }
+  return {};
+}
+
+std::string to_text(const FusionPlan& plan) {
+  std::string text;
+  for (const Kernel& kernel : plan.kernels) {
+    std::vector<std::string> names;
+    for (const Node* node : kernel.nodes) names.push_back(node->op());
+    text += fmt::format("{} {}: {}\n", kernel.id, to_string(kernel.kind), fmt::join(names, " + "));
+  }
+  for (const Alias& alias : plan.aliases) {
+    text += fmt::format("alias: {}\n", alias.result->producer()->op());
+  }
+  return text;
+}
+
+}  // namespace opweld

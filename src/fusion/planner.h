@@ -1,0 +1,38 @@
+// Planning: which neighbours share a kernel.
+//
+// Greedy, forwards: nodes are visited in topological order, and each tries to join the groups of
+// its operands' producers, one after the other. A group is decided once, so all readers of a value
+// agree on where it is. What a schedule can hold is not known here: the caller hands in an oracle
+// (tile/ supplies it), so that planner and schedules cannot disagree.
+#pragma once
+
+#include <functional>
+
+#include "fusion/plan.h"
+#include "support/expected.h"
+#include "target/target.h"
+
+namespace opweld {
+
+// Whether some schedule of this kind serves the group; the error says why not.
+using GroupOracle = std::function<Status(const Graph& group, KernelKind kind)>;
+
+// Which rules decide what may share a kernel; see docs/fusion.md.
+enum class RuleSet : std::uint8_t {
+  Linear,  // the classic rules: no forks, nothing but linear data flow
+  Full,
+};
+
+struct PlanOptions {
+  FusionLevel level = FusionLevel::Auto;
+  RuleSet rules = RuleSet::Full;
+  const Target* target = nullptr;
+  GroupOracle oracle;               // absent: every group of a mergeable kind is taken to be served
+  int max_nodes = 64;               // of one kernel; a larger group is refused with `limit`
+  int max_tensors = 32;             // read and written by one kernel
+  std::int64_t nominal_size = 128;  // stands for an unknown size in the cost model
+};
+
+Expected<FusionPlan> plan_fusion(const Graph& graph, const PlanOptions& options);
+
+}  // namespace opweld

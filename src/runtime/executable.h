@@ -1,0 +1,77 @@
+// A compiled model: runs for any batch and length, from several threads at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/cpu/kernel.h"
+#include "fusion/plan.h"
+#include "graph/graph.h"
+#include "support/expected.h"
+#include "tile/lower.h"
+
+namespace opweld {
+
+// What one run did. Bytes are counted at kernel boundaries from the sizes of the run: every tensor
+// a kernel reads or writes, once.
+struct KernelStats {
+  double seconds = 0;  // only when RunOptions::profile is set
+  std::int64_t bytes_read = 0;
+  std::int64_t bytes_written = 0;
+};
+
+struct RunStats {
+  std::int64_t kernels = 0;   // kernels run
+  std::int64_t launches = 0;  // hand-overs to the thread team
+  std::int64_t bytes_read = 0;
+  std::int64_t bytes_written = 0;
+  std::int64_t arena_bytes = 0;
+  std::vector<KernelStats> by_kernel;  // in the order of plan().kernels
+};
+
+struct RunOptions {
+  bool profile = false;  // time every kernel
+  // Called after each kernel with its outputs, in the order of Kernel::outputs; may be empty. For
+  // finding the first kernel that differs; the tensors are valid during the call only.
+  std::function<void(const Kernel&, std::span<const Tensor>)> observer;
+};
+
+// How a kernel of the plan is run: generated code, or a call of its one operator's definition.
+struct ExecutableKernel {
+  std::shared_ptr<const cpu::CompiledKernel> code;  // null: a call
+  tile::TileProgram program;                        // empty for a call
+  std::vector<tile::LoweredKernel::ConstantParam> constants;
+  std::string why_call;  // for a call: why no schedule serves it
+};
+
+class Executable {
+ public:
+  // `graph` is what `plan` speaks of; `kernels[i]` runs plan.kernels[i]. Constants that a kernel
+  // wants packed are packed here; the graph's own copy of a constant that nothing else reads is
+  // released.
+  static Expected<Executable> create(Graph graph, FusionPlan plan,
+                                     std::vector<ExecutableKernel> kernels, int threads);
+  Executable(Executable&&) noexcept;
+  Executable& operator=(Executable&&) noexcept;
+  ~Executable();
+
+  // Inputs in the order of graph().inputs(), results in that of its outputs. A wrong dtype, rank or
+  // size is a usage error that names the input, the axis, and what was expected.
+  Expected<std::vector<Tensor>> run(std::span<const Tensor> inputs, RunStats* stats = nullptr,
+                                    const RunOptions& options = {});
+
+  [[nodiscard]] const Graph& graph() const;
+  [[nodiscard]] const FusionPlan& plan() const;
+  [[nodiscard]] std::span<const ExecutableKernel> kernels() const;
+  [[nodiscard]] int threads() const;
+
+ private:
+  struct State;
+  explicit Executable(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace opweld
