@@ -57,21 +57,12 @@ template <typename... Args>
   if (!result) return ::tl::unexpected<::opweld::Error>(result.error()); \
   declaration = std::move(*result)
 #define OPWELD_TRY(declaration, ...) \
-  OPWELD_TRY_IMPL_(OPWELD_CONCAT(opweld_try_, __COUNTER__), declaration, __VA_ARGS__)
+  OPWELD_TRY_IMPL_(OPWELD_CONCAT(opweld_try_, __LINE__), declaration, __VA_ARGS__)
 // OPWELD_CHECK(status_expression); the same for a Status.
-<<<<<<< HEAD
 #define OPWELD_CHECK(...)                                              \
   do {                                                                 \
     if (const auto& opweld_status = (__VA_ARGS__); !opweld_status)     \
       return ::tl::unexpected<::opweld::Error>(opweld_status.error()); \
-=======
-#define OPWELD_CHECK_IMPL_(status, ...)                         \
-  do {                                                          \
-    if (auto status = (__VA_ARGS__); !status)                   \
-      return ::tl::unexpected<::opweld::Error>(status.error()); \
->>>>>>> 2f50bc5 (Plan fusion greedily, with legality, cost and a verdict on every edge)
   } while (false)
-#define OPWELD_CHECK(...) \
-  OPWELD_CHECK_IMPL_(OPWELD_CONCAT(opweld_status_, __COUNTER__), __VA_ARGS__)
 
 }  // namespace opweld
