@@ -57,12 +57,15 @@ template <typename... Args>
   if (!result) return ::tl::unexpected<::opweld::Error>(result.error()); \
   declaration = std::move(*result)
 #define OPWELD_TRY(declaration, ...) \
-  OPWELD_TRY_IMPL_(OPWELD_CONCAT(opweld_try_, __LINE__), declaration, __VA_ARGS__)
-// OPWELD_CHECK(status_expression); the same for a Status.
-#define OPWELD_CHECK(...)                                              \
-  do {                                                                 \
-    if (const auto& opweld_status = (__VA_ARGS__); !opweld_status)     \
-      return ::tl::unexpected<::opweld::Error>(opweld_status.error()); \
+  OPWELD_TRY_IMPL_(OPWELD_CONCAT(opweld_try_, __COUNTER__), declaration, __VA_ARGS__)
+// OPWELD_CHECK(status_expression); the same for a Status. The name is fresh each time: the
+// expression may hold a lambda that checks something itself.
+#define OPWELD_CHECK_IMPL_(status, ...)                         \
+  do {                                                          \
+    if (const auto& status = (__VA_ARGS__); !status)            \
+      return ::tl::unexpected<::opweld::Error>(status.error()); \
   } while (false)
+#define OPWELD_CHECK(...) \
+  OPWELD_CHECK_IMPL_(OPWELD_CONCAT(opweld_status_, __COUNTER__), __VA_ARGS__)
 
 }  // namespace opweld

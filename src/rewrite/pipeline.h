@@ -1,0 +1,28 @@
+// The rewrites in the order they run.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "support/expected.h"
+
+namespace opweld {
+
+struct RewriteOptions {
+  // Only rewrites that leave every value bit-identical.
+  bool strict = false;
+  // Find the library's operators (attention, norms, activations, RoPE) in primitive spellings.
+  // Raising changes roundings, so strict leaves it out.
+  bool raise = true;
+};
+
+struct RewritePass {
+  std::string name;
+  std::function<Status(Graph&)> run;
+};
+
+std::vector<RewritePass> rewrite_passes(const RewriteOptions& options);
+
+}  // namespace opweld

@@ -1,0 +1,451 @@
+#include "runtime/executable.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "ops/op.h"
+#include "ops/reference.h"
+#include "runtime/memory_plan.h"
+#include "runtime/pack.h"
+#include "runtime/storage.h"
+#include "support/thread_team.h"
+
+namespace opweld {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Uninitialised bytes, aligned for any vector load.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+
+  Status resize(std::int64_t bytes) {
+    if (bytes <= capacity_) return {};
+    void* data = std::aligned_alloc(
+        kArenaAlignment, static_cast<std::size_t>((bytes + kArenaAlignment - 1) / kArenaAlignment *
+                                                  kArenaAlignment));
+    if (data == nullptr) return fail("cannot allocate {} bytes for intermediate tensors", bytes);
+    data_.reset(static_cast<std::byte*>(data));
+    capacity_ = bytes;
+    return {};
+  }
+  [[nodiscard]] std::byte* data() { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  std::int64_t capacity_ = 0;
+};
+
+// Everything that depends on the sizes of a run, kept for the next run with the same sizes.
+struct SizedPlan {
+  Bindings bindings;
+  MemoryPlan memory;
+  std::vector<Sizes> output_sizes;
+  struct KernelSizes {
+    std::vector<std::int64_t> symbols;  // of the kernel's program, in order
+    std::int64_t tasks = 0;
+    std::int64_t scratch_bytes = 0;
+    std::int64_t bytes_read = 0;
+    std::int64_t bytes_written = 0;
+  };
+  std::vector<KernelSizes> kernels;
+  std::int64_t scratch_bytes = 0;  // the largest of any kernel
+};
+
+// What one call of run() needs for itself; pooled between calls.
+struct Workspace {
+  AlignedBytes arena;
+  std::vector<AlignedBytes> scratch;  // by thread
+};
+
+}  // namespace
+
+struct Executable::State {
+  State(Graph the_graph, FusionPlan the_plan, std::vector<ExecutableKernel> the_kernels,
+        int threads)
+      : graph(std::move(the_graph)),
+        plan(std::move(the_plan)),
+        kernels(std::move(the_kernels)),
+        storage(graph, plan),
+        team(threads) {}
+
+  Graph graph;
+  FusionPlan plan;
+  std::vector<ExecutableKernel> kernels;
+  StorageMap storage;
+  std::vector<Tensor> constants;  // by storage index
+
+  std::mutex team_mutex;  // one run at a time has the team
+  ThreadTeam team;
+
+  std::mutex cache_mutex;
+  std::vector<std::shared_ptr<const SizedPlan>> sized;  // most recent first
+  std::vector<std::unique_ptr<Workspace>> workspaces;
+
+  Expected<std::shared_ptr<const SizedPlan>> sized_plan(const Bindings& bindings);
+  Expected<std::shared_ptr<const SizedPlan>> make_sized_plan(const Bindings& bindings);
+  Status size_kernels(SizedPlan& sizes);
+};
+
+Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Executable::Executable(Executable&&) noexcept = default;
+Executable& Executable::operator=(Executable&&) noexcept = default;
+Executable::~Executable() = default;
+
+const Graph& Executable::graph() const {
+  return state_->graph;
+}
+const FusionPlan& Executable::plan() const {
+  return state_->plan;
+}
+std::span<const ExecutableKernel> Executable::kernels() const {
+  return state_->kernels;
+}
+int Executable::threads() const {
+  return state_->team.size();
+}
+
+namespace {
+
+// Packed forms replace the constants they were made from, so that weights are held once.
+Status pack_constants(std::vector<ExecutableKernel>& kernels) {
+  struct Packed {
+    const std::byte* from;
+    int columns;
+    bool transposed;
+    Tensor packed;
+  };
+  std::vector<Packed> done;
+  for (ExecutableKernel& kernel : kernels) {
+    for (auto& constant : kernel.constants) {
+      const tile::Param& param = kernel.program.params[static_cast<std::size_t>(constant.param)];
+      if (param.packed_columns == 0) continue;
+      const auto same = std::find_if(done.begin(), done.end(), [&](const Packed& packed) {
+        return packed.from == constant.value.data() && packed.columns == param.packed_columns &&
+               packed.transposed == param.packed_from_transposed;
+      });
+      if (same != done.end()) {
+        constant.value = same->packed;
+        continue;
+      }
+      OPWELD_TRY(Tensor packed, pack_panels(constant.value, param));
+      done.push_back(
+          {constant.value.data(), param.packed_columns, param.packed_from_transposed, packed});
+      constant.value = std::move(packed);
+    }
+  }
+  return {};
+}
+
+// Constants that kernels have of their own are not kept by the graph as well, unless a call, a
+// model output or an alias reads them from there.
+void release_constants(Executable& executable, Graph& graph, const StorageMap& storage,
+                       std::vector<Tensor>& constants, const FusionPlan& plan) {
+  std::vector<bool> needed(constants.size(), false);
+  const auto need = [&](const Value* value) {
+    const StorageMap::Slot slot = storage.slot(value);
+    if (slot.place == StorageMap::Place::Constant)
+      needed[static_cast<std::size_t>(slot.index)] = true;
+  };
+  for (const auto& output : graph.outputs()) need(output.value);
+  for (std::size_t i = 0; i < plan.kernels.size(); ++i) {
+    for (const Value* input : plan.kernels[i].inputs) need(input);
+    if (executable.kernels()[i].code != nullptr) continue;
+    for (const Value* constant : plan.kernels[i].constants) need(constant);
+  }
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    if (needed[i]) continue;
+    constants[i] = Tensor();
+    storage.constants()[i]->producer()->attributes().erase("value");
+  }
+}
+
+}  // namespace
+
+Expected<Executable> Executable::create(Graph graph, FusionPlan plan,
+                                        std::vector<ExecutableKernel> kernels, int threads) {
+  assert(plan.kernels.size() == kernels.size());
+  OPWELD_CHECK(pack_constants(kernels));
+  auto state =
+      std::make_unique<State>(std::move(graph), std::move(plan), std::move(kernels), threads);
+  for (const Value* constant : state->storage.constants()) {
+    state->constants.push_back(constant->producer()->attributes().tensor("value"));
+  }
+  State& parts = *state;
+  Executable executable(std::move(state));
+  release_constants(executable, parts.graph, parts.storage, parts.constants, parts.plan);
+  return executable;
+}
+
+Expected<std::shared_ptr<const SizedPlan>> Executable::State::sized_plan(const Bindings& bindings) {
+  constexpr std::size_t kKept = 8;
+  const std::lock_guard lock(cache_mutex);
+  for (std::size_t i = 0; i < sized.size(); ++i) {
+    if (sized[i]->bindings == bindings) {
+      std::rotate(sized.begin(), sized.begin() + static_cast<std::ptrdiff_t>(i),
+                  sized.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      return sized.front();
+    }
+  }
+  OPWELD_TRY(auto made, make_sized_plan(bindings));
+  sized.insert(sized.begin(), made);
+  if (sized.size() > kKept) sized.pop_back();
+  return made;
+}
+
+Expected<std::shared_ptr<const SizedPlan>> Executable::State::make_sized_plan(
+    const Bindings& bindings) {
+  auto result = std::make_shared<SizedPlan>();
+  result->bindings = bindings;
+  std::vector<Lifetime> lifetimes;
+  for (const auto& value : storage.arena()) {
+    OPWELD_TRY(const std::int64_t bytes, value.value->type().num_bytes().evaluate(bindings));
+    lifetimes.push_back({bytes, value.first_step, value.last_step, value.in_place_of});
+  }
+  OPWELD_TRY(result->memory, plan_memory(lifetimes));
+  for (const auto& output : graph.outputs()) {
+    OPWELD_TRY(Sizes sizes, evaluate(output.value->shape(), bindings));
+    result->output_sizes.push_back(std::move(sizes));
+  }
+  OPWELD_CHECK(size_kernels(*result));
+  return result;
+}
+
+Status Executable::State::size_kernels(SizedPlan& sizes) {
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    SizedPlan::KernelSizes kernel;
+    OPWELD_TRY(kernel.bytes_read, FusionPlan::bytes_read(plan.kernels[i]).evaluate(sizes.bindings));
+    OPWELD_TRY(kernel.bytes_written,
+               FusionPlan::bytes_written(plan.kernels[i]).evaluate(sizes.bindings));
+    if (const auto& code = kernels[i].code) {
+      for (const Dim& symbol : kernels[i].program.symbols) {
+        OPWELD_TRY(const std::int64_t value, symbol.evaluate(sizes.bindings));
+        kernel.symbols.push_back(value);
+      }
+      OPWELD_TRY(kernel.tasks, code->num_tasks.evaluate(kernel.symbols));
+      OPWELD_TRY(kernel.scratch_bytes, code->scratch_bytes.evaluate(kernel.symbols));
+      sizes.scratch_bytes = std::max(sizes.scratch_bytes, kernel.scratch_bytes);
+    }
+    sizes.kernels.push_back(std::move(kernel));
+  }
+  return {};
+}
+
+namespace {
+
+// One call of run(): resolves values to addresses and goes through the kernels.
+class Run {
+ public:
+  Run(const Graph& graph, const FusionPlan& plan, std::span<const ExecutableKernel> kernels,
+      const StorageMap& storage, std::span<const Tensor> constants, const SizedPlan& sizes,
+      std::span<const Tensor> inputs, Workspace& workspace, ThreadTeam& team)
+      : graph_(graph),
+        plan_(plan),
+        kernels_(kernels),
+        storage_(storage),
+        constants_(constants),
+        sizes_(sizes),
+        inputs_(inputs),
+        workspace_(workspace),
+        team_(team) {}
+
+  Expected<std::vector<Tensor>> operator()(RunStats* stats, const RunOptions& options) {
+    OPWELD_CHECK(workspace_.arena.resize(sizes_.memory.arena_bytes));
+    workspace_.scratch.resize(static_cast<std::size_t>(team_.size()));
+    for (AlignedBytes& scratch : workspace_.scratch) {
+      OPWELD_CHECK(scratch.resize(sizes_.scratch_bytes));
+    }
+    for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+      OPWELD_TRY(Tensor output,
+                 Tensor::allocate(graph_.outputs()[i].value->dtype(), sizes_.output_sizes[i]));
+      outputs_.push_back(std::move(output));
+    }
+    if (stats != nullptr) *stats = {};
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      const Clock::time_point start = options.profile ? Clock::now() : Clock::time_point{};
+      OPWELD_CHECK(kernels_[i].code != nullptr ? run_generated(i) : run_call(i));
+      if (options.observer) OPWELD_CHECK(observe(i, options));
+      if (stats != nullptr) record(i, start, options, *stats);
+    }
+    if (stats != nullptr) stats->arena_bytes = sizes_.memory.arena_bytes;
+    copy_remaining_outputs();
+    return std::move(outputs_);
+  }
+
+ private:
+  const std::byte* read(const Value* value) {
+    const StorageMap::Slot slot = storage_.slot(value);
+    const auto index = static_cast<std::size_t>(slot.index);
+    switch (slot.place) {
+      case StorageMap::Place::Input:
+        return inputs_[index].data();
+      case StorageMap::Place::Constant:
+        return constants_[index].data();
+      case StorageMap::Place::Output:
+        return outputs_[index].data();
+      case StorageMap::Place::Arena:
+        return workspace_.arena.data() + sizes_.memory.offsets[index];
+    }
+    return nullptr;
+  }
+
+  std::byte* write(const Value* value) {
+    const StorageMap::Slot slot = storage_.slot(value);
+    const auto index = static_cast<std::size_t>(slot.index);
+    if (slot.place == StorageMap::Place::Output) return outputs_[index].mutable_data();
+    assert(slot.place == StorageMap::Place::Arena);
+    return workspace_.arena.data() + sizes_.memory.offsets[index];
+  }
+
+  // Inputs, constants, outputs: the order of the program's params.
+  Status run_generated(std::size_t index) {
+    const Kernel& kernel = plan_.kernels[index];
+    const ExecutableKernel& executable = kernels_[index];
+    std::vector<void*> params;
+    for (const Value* input : kernel.inputs) {
+      params.push_back(const_cast<std::byte*>(read(input)));
+    }
+    for (const auto& constant : executable.constants) {
+      params.push_back(const_cast<std::byte*>(constant.value.data()));
+    }
+    for (const Value* output : kernel.outputs) params.push_back(write(output));
+    const SizedPlan::KernelSizes& sizes = sizes_.kernels[index];
+    std::atomic<std::int32_t> failed{0};
+    team_.run(sizes.tasks, [&](std::int64_t begin, std::int64_t end, int thread) {
+      const std::int32_t code =
+          executable.code->function(params.data(), sizes.symbols.data(), begin, end,
+                                    workspace_.scratch[static_cast<std::size_t>(thread)].data());
+      if (code != 0) failed.store(code, std::memory_order_relaxed);
+    });
+    if (const std::int32_t code = failed.load(); code != 0) {
+      return fail("{}", executable.code->check_message(code));
+    }
+    return {};
+  }
+
+  Expected<Tensor> view(const Value* value) {
+    OPWELD_TRY(Sizes sizes, evaluate(value->shape(), sizes_.bindings));
+    return Tensor::borrow(value->dtype(), std::move(sizes), read(value), nullptr);
+  }
+
+  Status run_call(std::size_t index) {
+    const Node& node = *plan_.kernels[index].nodes.front();
+    std::vector<Tensor> operands(static_cast<std::size_t>(node.num_operands()));
+    std::vector<const Tensor*> pointers;
+    for (int i = 0; i < node.num_operands(); ++i) {
+      if (node.operand(i) == nullptr) {
+        pointers.push_back(nullptr);
+        continue;
+      }
+      OPWELD_TRY(operands[static_cast<std::size_t>(i)], view(node.operand(i)));
+      pointers.push_back(&operands[static_cast<std::size_t>(i)]);
+    }
+    std::vector<Tensor> results;
+    for (int i = 0; i < node.num_results(); ++i) {
+      OPWELD_TRY(Sizes sizes, evaluate(node.result(i)->shape(), sizes_.bindings));
+      OPWELD_TRY(Tensor result, Tensor::allocate(node.result(i)->dtype(), std::move(sizes)));
+      results.push_back(std::move(result));
+    }
+    const EvalContext context{pointers, node.attributes(), sizes_.bindings, results};
+    if (const Status status = op_def(node).evaluate(context); !status) {
+      return tl::unexpected(
+          status.error().with_context(fmt::format("{} '{}'", node.op(), node.display_name())));
+    }
+    for (int i = 0; i < node.num_results(); ++i) {
+      const auto& outputs = plan_.kernels[index].outputs;
+      if (std::find(outputs.begin(), outputs.end(), node.result(i)) == outputs.end()) continue;
+      const Tensor& result = results[static_cast<std::size_t>(i)];
+      if (result.num_bytes() > 0) {
+        std::memcpy(write(node.result(i)), result.data(),
+                    static_cast<std::size_t>(result.num_bytes()));
+      }
+    }
+    return {};
+  }
+
+  Status observe(std::size_t index, const RunOptions& options) {
+    std::vector<Tensor> values;
+    for (const Value* output : plan_.kernels[index].outputs) {
+      OPWELD_TRY(Tensor tensor, view(output));
+      values.push_back(std::move(tensor));
+    }
+    options.observer(plan_.kernels[index], values);
+    return {};
+  }
+
+  void record(std::size_t index, Clock::time_point start, const RunOptions& options,
+              RunStats& stats) {
+    KernelStats kernel;
+    kernel.bytes_read = sizes_.kernels[index].bytes_read;
+    kernel.bytes_written = sizes_.kernels[index].bytes_written;
+    if (options.profile) {
+      kernel.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    ++stats.kernels;
+    ++stats.launches;
+    stats.bytes_read += kernel.bytes_read;
+    stats.bytes_written += kernel.bytes_written;
+    stats.by_kernel.push_back(kernel);
+  }
+
+  // Outputs that no kernel writes: inputs, constants, and values given out a second time.
+  void copy_remaining_outputs() {
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const StorageMap::Slot slot = storage_.slot(graph_.outputs()[i].value);
+      if (slot.place == StorageMap::Place::Output && slot.index == static_cast<int>(i)) continue;
+      if (outputs_[i].num_bytes() == 0) continue;
+      std::memcpy(outputs_[i].mutable_data(), read(graph_.outputs()[i].value),
+                  static_cast<std::size_t>(outputs_[i].num_bytes()));
+    }
+  }
+
+  const Graph& graph_;
+  const FusionPlan& plan_;
+  std::span<const ExecutableKernel> kernels_;
+  const StorageMap& storage_;
+  std::span<const Tensor> constants_;
+  const SizedPlan& sizes_;
+  std::span<const Tensor> inputs_;
+  Workspace& workspace_;
+  ThreadTeam& team_;
+  std::vector<Tensor> outputs_;
+};
+
+}  // namespace
+
+Expected<std::vector<Tensor>> Executable::run(std::span<const Tensor> inputs, RunStats* stats,
+                                              const RunOptions& options) {
+  State& state = *state_;
+  OPWELD_TRY(const Bindings bindings, bind_symbols(state.graph, inputs));
+  OPWELD_TRY(const auto sizes, state.sized_plan(bindings));
+  std::unique_ptr<Workspace> workspace;
+  {
+    const std::lock_guard lock(state.cache_mutex);
+    if (!state.workspaces.empty()) {
+      workspace = std::move(state.workspaces.back());
+      state.workspaces.pop_back();
+    }
+  }
+  if (!workspace) workspace = std::make_unique<Workspace>();
+  Expected<std::vector<Tensor>> outputs;
+  {
+    const std::lock_guard lock(state.team_mutex);
+    outputs = Run(state.graph, state.plan, state.kernels, state.storage, state.constants, *sizes,
+                  inputs, *workspace, state.team)(stats, options);
+  }
+  const std::lock_guard lock(state.cache_mutex);
+  state.workspaces.push_back(std::move(workspace));
+  return outputs;
+}
+
+}  // namespace opweld
