@@ -1,0 +1,116 @@
+#include "rewrite/fold_constants.h"
+
+#include <algorithm>
+
+#include "ops/op.h"
+#include "support/shape.h"
+
+namespace opweld {
+
+namespace {
+
+// A folded result may take this many bytes, or this many times those of the operands.
+constexpr std::int64_t kAlwaysFine = 1 << 16;
+constexpr std::int64_t kGrowth = 2;
+
+const Tensor* constant_of(const Value* value) {
+  if (value == nullptr || value->producer() == nullptr) return nullptr;
+  const Node& node = *value->producer();
+  return node.op() == "constant" ? &node.attributes().tensor("value") : nullptr;
+}
+
+// The operands, if all are constants of a size that is worth folding; empty pointers where absent.
+std::optional<std::vector<const Tensor*>> constant_operands(const Node& node,
+                                                            std::int64_t result_bytes) {
+  std::vector<const Tensor*> operands;
+  std::int64_t operand_bytes = 0;
+  for (const Value* operand : node.operands()) {
+    operands.push_back(constant_of(operand));
+    if (operands.back() == nullptr && operand != nullptr) return std::nullopt;
+    if (operands.back() != nullptr) operand_bytes += operands.back()->num_bytes();
+  }
+  if (result_bytes > std::max(kAlwaysFine, kGrowth * operand_bytes)) return std::nullopt;
+  return operands;
+}
+
+std::optional<std::vector<Tensor>> allocate_results(const Node& node) {
+  std::vector<Tensor> results;
+  for (int i = 0; i < node.num_results(); ++i) {
+    const auto sizes = evaluate(node.result(i)->shape(), Bindings());
+    if (!sizes) return std::nullopt;
+    auto tensor = Tensor::allocate(node.result(i)->dtype(), *sizes);
+    if (!tensor) return std::nullopt;
+    results.push_back(std::move(*tensor));
+  }
+  return results;
+}
+
+bool has_known_size(const Node& node, std::int64_t& bytes) {
+  bytes = 0;
+  for (int i = 0; i < node.num_results(); ++i) {
+    const auto size = node.result(i)->type().num_bytes().constant();
+    if (!size) return false;
+    bytes += *size;
+  }
+  return true;
+}
+
+void fold(Graph& graph, Node& node) {
+  std::int64_t bytes = 0;
+  const OpDef& def = op_def(node);
+  if (def.evaluate == nullptr || !has_known_size(node, bytes)) return;
+  const auto operands = constant_operands(node, bytes);
+  if (!operands) return;
+  auto results = allocate_results(node);
+  if (!results) return;
+  const Bindings none;
+  if (!def.evaluate({*operands, node.attributes(), none, *results})) return;
+  for (int i = 0; i < node.num_results(); ++i) {
+    Value* old = node.result(i);
+    Attributes attributes{{"value", std::move((*results)[static_cast<std::size_t>(i)])}};
+    Value* folded =
+        graph.add_node("constant", {}, std::move(attributes), {old->type()}, node.source(), &node)
+            ->result();
+    folded->set_contents(old->contents());
+    folded->set_name(old->name());
+    graph.replace_all_uses(old, folded);
+  }
+  graph.erase(&node);
+}
+
+// A shape tensor whose elements turned out to be numbers.
+void fold_known_sizes(Graph& graph, Node& node) {
+  const Shape& values = node.attributes().shape("values");
+  Sizes sizes{static_cast<std::int64_t>(values.size())};
+  auto tensor = Tensor::allocate(DType::I64, sizes);
+  if (!tensor) return;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto value = values[i].constant();
+    if (!value) return;
+    tensor->set_int(static_cast<std::int64_t>(i), *value);
+  }
+  Value* old = node.result();
+  Value* folded = graph
+                      .add_node("constant", {}, {{"value", std::move(*tensor)}}, {old->type()},
+                                node.source(), &node)
+                      ->result();
+  folded->set_contents(old->contents());
+  graph.replace_all_uses(old, folded);
+  graph.erase(&node);
+}
+
+}  // namespace
+
+Status fold_constants(Graph& graph) {
+  for (Node* node : graph.nodes_in_order()) {
+    if (node->op() == "constant" || node->op() == "iota") continue;
+    if (node->op() == "sizes") {
+      fold_known_sizes(graph, *node);
+    } else {
+      fold(graph, *node);
+    }
+  }
+  return {};
+}
+
+}  // namespace opweld

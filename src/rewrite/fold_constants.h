@@ -1,0 +1,14 @@
+// Constant folding: nodes that read constants alone are evaluated now.
+#pragma once
+
+#include "graph/graph.h"
+#include "support/expected.h"
+
+namespace opweld {
+
+// By the operators' own evaluation. A result much larger than what it is made from (an expanded
+// scalar) stays a computation, so that files do not grow in memory. Nodes whose evaluation fails
+// are left for the run to report.
+Status fold_constants(Graph& graph);
+
+}  // namespace opweld
