@@ -26,17 +26,23 @@ class CompiledDim {
 
   [[nodiscard]] bool is_constant() const { return program_.empty(); }
 
- private:
-  friend class DimCompiler;
-
   enum class Opcode : uint8_t { Constant, Symbol, Add, Multiply, FloorDiv, Min };
 
   // Works on a stack: Constant and Symbol push, the others replace the two topmost values.
   struct Instruction {
     Opcode opcode = Opcode::Constant;
     uint32_t symbol = 0;  // Symbol: index into the values
-    int64_t operand = 0;  // Constant: the value. Symbol: what to divide it by
+    int64_t operand = 0;  // Constant: the value. Symbol: what to divide it by, without a rest
   };
+
+  // The same as instructions, for whoever makes other code of them. Leaves one value on the stack.
+  [[nodiscard]] std::vector<Instruction> instructions() const {
+    if (program_.empty()) return {{Opcode::Constant, 0, constant_}};
+    return program_;
+  }
+
+ private:
+  friend class DimCompiler;
 
   [[nodiscard]] const char* run(std::span<const int64_t> values, int64_t* stack) const;
 

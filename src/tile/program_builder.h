@@ -120,7 +120,6 @@ class ProgramBuilder {
   void emit(Statement statement);
   Block take_block(const std::function<void()>& body);
   std::string unique(std::string_view name);
-  DType memory_dtype(const Access& access) const;
 
   TileProgram program_;
   std::vector<Block> open_ = std::vector<Block>(1);

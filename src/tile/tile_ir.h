@@ -146,9 +146,11 @@ struct Reduce {
 
 // accumulator[i, j] += sum over kk of a(i, kk) * b(kk, j), for i < rows, j < columns, kk < depth.
 // a(i, kk) is at a.offset + i * a_row_stride + kk * a_depth_stride, b(kk, j) at
-// b.offset + kk * b_depth_stride + j; both accesses are linear. Products accumulate in f32 (f64 for
-// f64, i32 for integers) in order of kk, one fused multiply-add each, so the result does not depend
-// on rows or columns. The accumulator is a register buffer [rows, columns].
+// b.offset + kk * b_depth_stride + j; both accesses are linear. With b_panel_columns = c the
+// columns are spread over columns / c panels: b(kk, j) is at b.offset + j / c * b_panel_stride + kk
+// * b_depth_stride + j % c. Products accumulate in f32 (f64 for f64, i32 for integers) in order of
+// kk, one fused multiply-add each, so the result does not depend on rows or columns. The
+// accumulator is a register buffer [rows, columns].
 struct Dot {
   int accumulator = 0;
   Access a;
@@ -156,6 +158,8 @@ struct Dot {
   Expr a_depth_stride = kNoExpr;
   Access b;
   Expr b_depth_stride = kNoExpr;
+  int b_panel_columns = 0;  // 0: all columns side by side; else a divisor of columns
+  Expr b_panel_stride = kNoExpr;
   Expr depth = kNoExpr;
   int rows = 0;
   int columns = 0;
@@ -194,6 +198,9 @@ struct TileProgram {
   std::vector<DType> local_types;        // compute types
   std::vector<Dim> symbols;              // every symbol of any Size or shape, sorted by name
 };
+
+// Fills `symbols` with every symbol of a Size or a shape.
+void collect_symbols(TileProgram& program);
 
 // Stable text in the grammar above; golden tests and dumps show it.
 std::string to_text(const TileProgram& program);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/compiled_dim.h"
 #include "support/dim.h"
 #include "support/expected.h"
 #include "target/target.h"
@@ -20,13 +21,13 @@ class CompiledKernel {
  public:
   // Runs tasks [begin, end). `params` are the data pointers in the order of the program's params,
   // `symbols` the values of program.symbols in order, `scratch` at least scratch_bytes() bytes,
-  // 64-byte aligned, private to the calling thread. Returns 0, or 1 + the index of the check statement
-  // that failed (see check_message).
+  // 64-byte aligned, private to the calling thread. Returns 0, or 1 + the index of the check
+  // statement that failed (see check_message).
   using Function = std::int32_t (*)(void* const* params, const std::int64_t* symbols,
                                     std::int64_t begin, std::int64_t end, std::byte* scratch);
 
   Function function = nullptr;
-  CompiledDim num_tasks;       // over the program's symbols, in order
+  CompiledDim num_tasks;  // over the program's symbols, in order
   CompiledDim scratch_bytes;
   std::vector<std::string> check_messages;
 

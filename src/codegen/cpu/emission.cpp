@@ -1,0 +1,89 @@
+#include "codegen/cpu/emission.h"
+
+#include <algorithm>
+
+namespace opweld::cpu {
+
+void ScopeStack::open(llvm::Instruction* entry, bool barrier) {
+  scopes_.emplace_back();
+  scopes_.back().entry = entry;
+  scopes_.back().barrier = barrier;
+}
+
+int ScopeStack::placement(int depth) const {
+  for (int each = this->depth(); each > depth; --each) {
+    if (scopes_[static_cast<std::size_t>(each)].barrier) return each;
+  }
+  return depth;
+}
+
+llvm::Instruction* ScopeStack::insertion_point(int depth) const {
+  // Scopes without a branch at their entry run on from the one around them.
+  for (std::size_t each = static_cast<std::size_t>(depth) + 1; each < scopes_.size(); ++each) {
+    if (scopes_[each].entry != nullptr) return scopes_[each].entry;
+  }
+  return nullptr;
+}
+
+std::optional<Scoped> ScopeStack::find(Part part, Expr expr) const {
+  for (int depth = this->depth(); depth >= 0; --depth) {
+    const auto& values = scopes_[static_cast<std::size_t>(depth)].values[static_cast<int>(part)];
+    if (const auto found = values.find(expr); found != values.end()) {
+      return Scoped{found->second, depth};
+    }
+  }
+  return std::nullopt;
+}
+
+void ScopeStack::remember(Part part, Expr expr, Scoped value) {
+  scopes_[static_cast<std::size_t>(value.depth)].values[static_cast<int>(part)].emplace(
+      expr, value.value);
+}
+
+llvm::Type* Emission::scalar_type(DType type) const {
+  switch (type) {
+    case DType::F64:
+      return llvm::Type::getDoubleTy(context);
+    case DType::F32:
+      return llvm::Type::getFloatTy(context);
+    case DType::I64:
+      return llvm::Type::getInt64Ty(context);
+    case DType::Bool:
+      return llvm::Type::getInt1Ty(context);
+    default:
+      return llvm::Type::getInt32Ty(context);
+  }
+}
+
+llvm::Type* Emission::storage_type(DType type) const {
+  if (is_float(type) && type != DType::BF16 && type != DType::F16) return scalar_type(type);
+  if (type == DType::F16) return llvm::Type::getHalfTy(context);
+  return llvm::Type::getIntNTy(context, static_cast<unsigned>(8 * byte_size(type)));
+}
+
+llvm::Type* Emission::vector_of(llvm::Type* element) const {
+  return llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes->facts->lanes()));
+}
+
+llvm::Value* Emission::splat(llvm::Value* value) {
+  if (is_vector(value)) return value;
+  return builder.CreateVectorSplat(static_cast<unsigned>(lanes->facts->lanes()), value);
+}
+
+llvm::Constant* Emission::lane_numbers() const {
+  std::vector<std::uint64_t> numbers(static_cast<std::size_t>(lanes->facts->lanes()));
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
+  return llvm::ConstantDataVector::get(context, numbers);
+}
+
+llvm::AllocaInst* Emission::new_alloca(llvm::Type* type, const llvm::Twine& name) {
+  llvm::BasicBlock& entry = function->getEntryBlock();
+  llvm::IRBuilder<> at_entry(&entry, entry.begin());
+  return at_entry.CreateAlloca(type, nullptr, name);
+}
+
+llvm::BasicBlock* Emission::new_block(const llvm::Twine& name) {
+  return llvm::BasicBlock::Create(context, name, function);
+}
+
+}  // namespace opweld::cpu

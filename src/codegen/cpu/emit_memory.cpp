@@ -1,0 +1,322 @@
+#include "codegen/cpu/emit_memory.h"
+
+#include <llvm/IR/MDBuilder.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "codegen/cpu/operations.h"
+#include "support/shape.h"
+
+namespace opweld::cpu {
+
+using tile::Access;
+
+namespace {
+
+// then() or otherwise(), each giving null or a value of one type; the value of the branch taken.
+// Nothing that they emit may be read elsewhere.
+template <typename Then, typename Otherwise>
+llvm::Value* branch(Emission& emission, llvm::Value* condition, const Then& then,
+                    const Otherwise& otherwise) {
+  auto& builder = emission.builder;
+  llvm::BasicBlock* const then_block = emission.new_block("then");
+  llvm::BasicBlock* const else_block = emission.new_block("else");
+  llvm::BasicBlock* const join = emission.new_block("join");
+  builder.CreateCondBr(condition, then_block, else_block);
+  builder.SetInsertPoint(then_block);
+  llvm::Value* const then_value = then();
+  llvm::BasicBlock* const then_end = builder.GetInsertBlock();
+  builder.CreateBr(join);
+  builder.SetInsertPoint(else_block);
+  llvm::Value* const else_value = otherwise();
+  llvm::BasicBlock* const else_end = builder.GetInsertBlock();
+  builder.CreateBr(join);
+  builder.SetInsertPoint(join);
+  if (then_value == nullptr) return nullptr;
+  auto* const value = builder.CreatePHI(then_value->getType(), 2);
+  value->addIncoming(then_value, then_end);
+  value->addIncoming(else_value, else_end);
+  return value;
+}
+
+llvm::Value* nothing() {
+  return nullptr;
+}
+
+}  // namespace
+
+llvm::Value* MemoryEmitter::load(const Access& access, Expr where) {
+  // Addresses and conditions come before any branch, since what is emitted once is used again.
+  const Place from = place(access);
+  llvm::Value* const condition = where == kNoExpr ? nullptr : exprs_.value(where);
+  return emit_widen(emission_.builder, load_where(from, condition), from.dtype);
+}
+
+llvm::Value* MemoryEmitter::load_where(const Place& place, llvm::Value* condition) {
+  auto& builder = emission_.builder;
+  const bool uniform = place.kind == Place::Kind::Uniform;
+  llvm::Value* const lane_mask = uniform ? nullptr : current_mask();
+  if (condition == nullptr) return load_elements(place, lane_mask);
+  llvm::Value* const zero =
+      llvm::Constant::getNullValue(uniform ? place.type : emission_.vector_of(place.type));
+  const auto give_zero = [zero] { return zero; };
+  if (!Emission::is_vector(condition)) {
+    return branch(emission_, condition, [&] { return load_elements(place, lane_mask); }, give_zero);
+  }
+  llvm::Value* const mask = with_current_mask(condition);
+  if (uniform) {
+    llvm::Value* const element = branch(
+        emission_, builder.CreateOrReduce(mask), [&] { return load_elements(place, nullptr); },
+        give_zero);
+    llvm::Value* const elements = emission_.splat(element);
+    return builder.CreateSelect(mask, elements, llvm::Constant::getNullValue(elements->getType()));
+  }
+  if (place.registers != nullptr) return builder.CreateSelect(mask, load_registers(place), zero);
+  if (has_masked_instruction(place)) return load_elements(place, mask);
+  // Lane by lane under a mask is slow, and mostly all lanes are wanted.
+  return branch(
+      emission_, builder.CreateAndReduce(mask), [&] { return load_elements(place, nullptr); },
+      [&] { return load_elements(place, mask); });
+}
+
+void MemoryEmitter::store(const Access& access, Expr value, Expr where) {
+  const Place to = place(access);
+  llvm::Value* const condition = where == kNoExpr ? nullptr : exprs_.value(where);
+  llvm::Value* const wide = exprs_.value(value);
+  llvm::Value* elements = emit_narrow(emission_.builder, wide, to.dtype);
+  if (to.kind != Place::Kind::Uniform) elements = emission_.splat(elements);
+  store_where(to, elements, condition);
+}
+
+void MemoryEmitter::store_where(const Place& place, llvm::Value* elements, llvm::Value* condition) {
+  auto& builder = emission_.builder;
+  const auto under = [&](llvm::Value* mask) {
+    return [this, &place, elements, mask]() -> llvm::Value* {
+      store_elements(place, elements, mask);
+      return nullptr;
+    };
+  };
+  if (condition == nullptr) {
+    under(current_mask())();
+  } else if (!Emission::is_vector(condition)) {
+    branch(emission_, condition, under(current_mask()), nothing);
+  } else {
+    llvm::Value* const mask = with_current_mask(condition);
+    if (!Emission::is_vector(elements)) {
+      branch(emission_, builder.CreateOrReduce(mask), under(nullptr), nothing);
+    } else if (place.registers != nullptr || has_masked_instruction(place)) {
+      under(mask)();
+    } else {
+      branch(emission_, builder.CreateAndReduce(mask), under(nullptr), under(mask));
+    }
+  }
+}
+
+llvm::Value* MemoryEmitter::current_mask() const {
+  return emission_.lanes ? emission_.lanes->mask : nullptr;
+}
+
+llvm::Value* MemoryEmitter::with_current_mask(llvm::Value* condition) {
+  llvm::Value* const mask = current_mask();
+  return mask == nullptr ? condition : emission_.builder.CreateAnd(mask, condition);
+}
+
+// AVX2 masks moves of 4 and 8 bytes, AVX-512 of all sizes.
+bool MemoryEmitter::has_masked_instruction(const Place& place) const {
+  return place.kind == Place::Kind::Contiguous &&
+         (byte_size(place.dtype) >= 4 || emission_.vector_bits >= 512);
+}
+
+llvm::Value* MemoryEmitter::load_elements(const Place& place, llvm::Value* mask) {
+  auto& builder = emission_.builder;
+  if (place.registers != nullptr) return load_registers(place);
+  switch (place.kind) {
+    case Place::Kind::Uniform: {
+      auto* const element = builder.CreateAlignedLoad(place.type, place.pointer, align(place));
+      add_alias_facts(element, place.alias);
+      return element;
+    }
+    case Place::Kind::Strided:
+      if (mask == nullptr) return load_lane_by_lane(place);
+      break;
+    case Place::Kind::Contiguous: {
+      llvm::Type* const type = emission_.vector_of(place.type);
+      llvm::Instruction* elements = nullptr;
+      if (mask == nullptr) {
+        elements = builder.CreateAlignedLoad(type, place.pointer, align(place));
+      } else {
+        elements = builder.CreateMaskedLoad(type, place.pointer, align(place), mask,
+                                            llvm::Constant::getNullValue(type));
+      }
+      add_alias_facts(elements, place.alias);
+      return elements;
+    }
+    case Place::Kind::Scattered:
+      break;
+  }
+  llvm::Type* const type = emission_.vector_of(place.type);
+  auto* const elements = builder.CreateMaskedGather(type, lane_pointers(place), align(place), mask,
+                                                    llvm::Constant::getNullValue(type));
+  add_alias_facts(elements, place.alias);
+  return elements;
+}
+
+void MemoryEmitter::store_elements(const Place& place, llvm::Value* elements, llvm::Value* mask) {
+  auto& builder = emission_.builder;
+  if (place.registers != nullptr) return store_registers(place, elements, mask);
+  llvm::Instruction* instruction = nullptr;
+  if (!Emission::is_vector(elements)) {
+    instruction = builder.CreateAlignedStore(elements, place.pointer, align(place));
+  } else if (place.kind == Place::Kind::Strided && mask == nullptr) {
+    return store_lane_by_lane(place, elements);
+  } else if (place.kind != Place::Kind::Contiguous) {
+    instruction = builder.CreateMaskedScatter(elements, lane_pointers(place), align(place), mask);
+  } else if (mask == nullptr) {
+    instruction = builder.CreateAlignedStore(elements, place.pointer, align(place));
+  } else {
+    instruction = builder.CreateMaskedStore(elements, place.pointer, align(place), mask);
+  }
+  add_alias_facts(instruction, place.alias);
+}
+
+// Lanes at one distance need no vector of addresses, which the processor would take apart again.
+llvm::Value* MemoryEmitter::load_lane_by_lane(const Place& place) {
+  auto& builder = emission_.builder;
+  llvm::Value* elements = llvm::PoisonValue::get(emission_.vector_of(place.type));
+  for (int lane = 0; lane < emission_.lanes->facts->lanes(); ++lane) {
+    auto* const element =
+        builder.CreateAlignedLoad(place.type, lane_pointer(place, lane), align(place));
+    add_alias_facts(element, place.alias);
+    elements = builder.CreateInsertElement(elements, element, static_cast<std::uint64_t>(lane));
+  }
+  return elements;
+}
+
+void MemoryEmitter::store_lane_by_lane(const Place& place, llvm::Value* elements) {
+  auto& builder = emission_.builder;
+  for (int lane = 0; lane < emission_.lanes->facts->lanes(); ++lane) {
+    auto* const store = builder.CreateAlignedStore(
+        builder.CreateExtractElement(elements, static_cast<std::uint64_t>(lane)),
+        lane_pointer(place, lane), align(place));
+    add_alias_facts(store, place.alias);
+  }
+}
+
+llvm::Value* MemoryEmitter::lane_pointer(const Place& place, int lane) {
+  auto& builder = emission_.builder;
+  llvm::Value* const number = builder.getInt64(static_cast<std::uint64_t>(lane));
+  return builder.CreateGEP(place.type, place.pointer, builder.CreateMul(number, place.stride));
+}
+
+llvm::Value* MemoryEmitter::lane_pointers(const Place& place) {
+  if (Emission::is_vector(place.pointer)) return place.pointer;
+  auto& builder = emission_.builder;
+  llvm::Value* const stride = place.stride == nullptr ? builder.getInt64(0) : place.stride;
+  llvm::Value* const offsets = builder.CreateMul(emission_.lane_numbers(), emission_.splat(stride));
+  return builder.CreateGEP(place.type, emission_.splat(place.pointer), offsets);
+}
+
+llvm::Align MemoryEmitter::align(const Place& place) const {
+  return llvm::Align(static_cast<std::uint64_t>(byte_size(place.dtype)));
+}
+
+llvm::Value* MemoryEmitter::address(const Access& access) {
+  return place(access).pointer;
+}
+
+MemoryEmitter::Place MemoryEmitter::place(const Access& access) {
+  const auto target = static_cast<std::size_t>(access.target);
+  auto& builder = emission_.builder;
+  Place place;
+  place.dtype = tile::memory_dtype(emission_.program, access);
+  place.type = emission_.storage_type(place.dtype);
+  place.alias = alias_facts(access);
+  llvm::Value* const base =
+      access.memory == Access::Memory::Param ? emission_.params[target] : emission_.buffers[target];
+  const Expr offset = linear_offset(access);
+  const auto stride = emission_.lanes ? emission_.lanes->facts->stride(offset)
+                                      : std::optional(emission_.pool.integer(0));
+  if (!stride) {
+    place.kind = Place::Kind::Scattered;
+    place.pointer = builder.CreateGEP(place.type, emission_.splat(base), exprs_.value(offset));
+    return place;
+  }
+  llvm::Value* const first = exprs_.lane0(offset);
+  place.pointer = builder.CreateGEP(place.type, base, first);
+  place.stride = exprs_.value(*stride);
+  const auto* const distance = llvm::dyn_cast<llvm::ConstantInt>(place.stride);
+  const bool known = distance != nullptr;
+  place.kind = known && distance->isZero()  ? Place::Kind::Uniform
+               : known && distance->isOne() ? Place::Kind::Contiguous
+                                            : Place::Kind::Strided;
+  if (access.memory == Access::Memory::Buffer &&
+      emission_.program.buffers[target].space == tile::Buffer::Space::Register) {
+    assert(llvm::isa<llvm::ConstantInt>(first) && "checked by verify()");
+    place.registers = &emission_.program.buffers[target];
+    place.first = llvm::cast<llvm::ConstantInt>(first)->getSExtValue();
+  }
+  return place;
+}
+
+Expr MemoryEmitter::linear_offset(const Access& access) {
+  if (access.linear) return access.index.front();
+  ExprPool& pool = emission_.pool;
+  const auto strides = row_major_strides(tile::memory_shape(emission_.program, access));
+  const Expr zero = pool.integer(0);
+  std::vector<Expr> terms;
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    if (access.index[i] == zero) continue;
+    const Expr stride = pool.size_of(strides[i]);
+    terms.push_back(stride == pool.integer(1)
+                        ? access.index[i]
+                        : pool.binary(ExprKind::Mul, access.index[i], stride));
+  }
+  // What does not vary comes first, so that it is summed up before the loop.
+  std::stable_partition(terms.begin(), terms.end(),
+                        [this](Expr term) { return !exprs_.varies(term); });
+  Expr sum = zero;
+  for (const Expr term : terms) {
+    sum = sum == zero ? term : pool.binary(ExprKind::Add, sum, term);
+  }
+  return sum;
+}
+
+void MemoryEmitter::make_alias_facts() {
+  const tile::TileProgram& program = emission_.program;
+  llvm::MDBuilder metadata(emission_.context);
+  llvm::MDNode* const domain = metadata.createAnonymousAliasScopeDomain(program.name);
+  std::vector<llvm::MDNode*> scopes;
+  for (std::size_t i = 0; i < program.params.size() + program.buffers.size(); ++i) {
+    scopes.push_back(metadata.createAnonymousAliasScope(domain));
+  }
+  // An output may lie over an input of the same shape and dtype; nothing else shares memory.
+  const auto may_alias = [&](std::size_t a, std::size_t b) {
+    if (a == b) return true;
+    if (std::max(a, b) >= program.params.size()) return false;
+    const tile::Param& one = program.params[a];
+    const tile::Param& other = program.params[b];
+    return one.role != other.role && one.dtype == other.dtype && one.shape == other.shape;
+  };
+  for (std::size_t a = 0; a < scopes.size(); ++a) {
+    std::vector<llvm::Metadata*> others;
+    for (std::size_t b = 0; b < scopes.size(); ++b) {
+      if (!may_alias(a, b)) others.push_back(scopes[b]);
+    }
+    const AliasFacts facts{llvm::MDNode::get(emission_.context, scopes[a]),
+                           llvm::MDNode::get(emission_.context, others)};
+    (a < program.params.size() ? param_facts_ : buffer_facts_).push_back(facts);
+  }
+}
+
+MemoryEmitter::AliasFacts MemoryEmitter::alias_facts(const Access& access) const {
+  const auto target = static_cast<std::size_t>(access.target);
+  return access.memory == Access::Memory::Param ? param_facts_[target] : buffer_facts_[target];
+}
+
+void MemoryEmitter::add_alias_facts(llvm::Instruction* instruction, const AliasFacts& facts) {
+  instruction->setMetadata(llvm::LLVMContext::MD_alias_scope, facts.scope);
+  instruction->setMetadata(llvm::LLVMContext::MD_noalias, facts.no_alias);
+}
+
+}  // namespace opweld::cpu

@@ -1,0 +1,134 @@
+#include "codegen/cpu/emit_program.h"
+
+#include "codegen/cpu/emit_statement.h"
+#include "support/shape.h"
+
+namespace opweld::cpu {
+
+namespace {
+
+// Every cache buffer starts on a cache line of its own, and the widest vector may read past its
+// end.
+constexpr std::int64_t kBufferAlignment = 64;
+
+Dim buffer_bytes(const tile::Buffer& buffer) {
+  const Dim bytes = num_elements(buffer.shape) * byte_size(buffer.dtype);
+  return round_up(bytes, kBufferAlignment) + kBufferAlignment;
+}
+
+class ProgramEmitter {
+ public:
+  ProgramEmitter(const tile::TileProgram& program, int vector_bits, llvm::Module& module)
+      : emission_(program, vector_bits, module), statements_(emission_) {}
+
+  std::vector<std::string> emit(const std::string& name) {
+    auto& builder = emission_.builder;
+    llvm::Type* const pointer = builder.getPtrTy();
+    llvm::Type* const number = builder.getInt64Ty();
+    auto* const type = llvm::FunctionType::get(builder.getInt32Ty(),
+                                               {pointer, pointer, number, number, pointer}, false);
+    emission_.function =
+        llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, emission_.module);
+    builder.SetInsertPoint(emission_.new_block("entry"));
+    emission_.scopes.open(nullptr);
+    statements_.memory().make_alias_facts();
+    load_arguments();
+    place_buffers();
+    llvm::Value* const begin = emission_.function->getArg(2);
+    llvm::Value* const end = emission_.function->getArg(3);
+    statements_.loop("task", begin, end, 1, [&](llvm::Value* task) {
+      decode_task(task);
+      statements_.emit(emission_.program.body);
+    });
+    builder.CreateRet(builder.getInt32(0));
+    emission_.scopes.close();
+    return statements_.check_messages();
+  }
+
+ private:
+  void load_arguments() {
+    auto& builder = emission_.builder;
+    llvm::Function& function = *emission_.function;
+    for (std::size_t i = 0; i < emission_.program.params.size(); ++i) {
+      llvm::Value* const place =
+          builder.CreateConstGEP1_64(builder.getPtrTy(), function.getArg(0), i);
+      emission_.params.push_back(
+          builder.CreateLoad(builder.getPtrTy(), place, emission_.program.params[i].name));
+    }
+    for (std::size_t i = 0; i < emission_.program.symbols.size(); ++i) {
+      llvm::Value* const place =
+          builder.CreateConstGEP1_64(builder.getInt64Ty(), function.getArg(1), i);
+      emission_.symbols.push_back(builder.CreateLoad(builder.getInt64Ty(), place));
+    }
+  }
+
+  void place_buffers() {
+    auto& builder = emission_.builder;
+    llvm::Value* const scratch = emission_.function->getArg(4);
+    Dim offset = 0;
+    for (const tile::Buffer& buffer : emission_.program.buffers) {
+      if (buffer.space == tile::Buffer::Space::Cache) {
+        llvm::Value* const at = statements_.exprs().value(emission_.pool.size_of(offset));
+        emission_.buffers.push_back(builder.CreateGEP(builder.getInt8Ty(), scratch, at));
+        offset += buffer_bytes(buffer);
+        continue;
+      }
+      // Whole vectors are read and written, so there is room for the last one to be whole.
+      const std::int64_t lanes = emission_.vector_bits / 32;
+      const std::int64_t elements = *num_elements(buffer.shape).constant() + lanes;
+      llvm::AllocaInst* const slot =
+          emission_.new_alloca(llvm::ArrayType::get(emission_.storage_type(buffer.dtype),
+                                                    static_cast<std::uint64_t>(elements)),
+                               buffer.name);
+      slot->setAlignment(llvm::Align(kBufferAlignment));
+      emission_.buffers.push_back(slot);
+    }
+  }
+
+  // The last axis of the grid is the fastest.
+  void decode_task(llvm::Value* task) {
+    auto& builder = emission_.builder;
+    const auto& grid = emission_.program.grid;
+    for (std::size_t i = grid.size(); i-- > 0;) {
+      const tile::GridAxis& axis = grid[i];
+      llvm::Value* at = task;
+      llvm::Value* const step = builder.getInt64(static_cast<std::uint64_t>(axis.step));
+      if (i > 0) {
+        llvm::Value* const count = step_count(axis);
+        at = builder.CreateURem(task, count);
+        task = builder.CreateUDiv(task, count);
+      }
+      emission_.index_facts.set_loop_multiple(axis.loop, axis.step);
+      emission_.loops[static_cast<std::size_t>(axis.loop)] = {builder.CreateMul(at, step),
+                                                              emission_.scopes.depth()};
+    }
+  }
+
+  // ceil(extent / step), computed once, before the tasks.
+  llvm::Value* step_count(const tile::GridAxis& axis) {
+    ExprPool& pool = emission_.pool;
+    if (axis.step == 1) return statements_.exprs().value(axis.extent);
+    const Expr rounded = pool.binary(ExprKind::Add, axis.extent, pool.integer(axis.step - 1));
+    return statements_.exprs().value(pool.binary(ExprKind::Div, rounded, pool.integer(axis.step)));
+  }
+
+  Emission emission_;
+  StatementEmitter statements_;
+};
+
+}  // namespace
+
+std::vector<std::string> emit_program(const tile::TileProgram& program, int vector_bits,
+                                      llvm::Module& module, const std::string& name) {
+  return ProgramEmitter(program, vector_bits, module).emit(name);
+}
+
+Dim scratch_bytes(const tile::TileProgram& program) {
+  Dim bytes = 0;
+  for (const tile::Buffer& buffer : program.buffers) {
+    if (buffer.space == tile::Buffer::Space::Cache) bytes += buffer_bytes(buffer);
+  }
+  return bytes;
+}
+
+}  // namespace opweld::cpu

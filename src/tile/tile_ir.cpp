@@ -1,0 +1,45 @@
+#include "tile/tile_ir.h"
+
+#include <cassert>
+
+#include "tile/walk.h"
+
+namespace opweld::tile {
+
+void collect_symbols(TileProgram& program) {
+  std::vector<std::shared_ptr<const SymbolInfo>> symbols;
+  const auto add_shape = [&symbols](const Shape& shape) {
+    for (const Dim& dim : shape) dim.collect_symbols(symbols);
+  };
+  for (const Param& param : program.params) add_shape(param.shape);
+  for (const Buffer& buffer : program.buffers) add_shape(buffer.shape);
+  for (std::size_t i = 0; i < program.exprs.size(); ++i) {
+    const ExprNode& node = program.exprs[static_cast<Expr>(i)];
+    if (node.kind == ExprKind::Size) node.size.collect_symbols(symbols);
+  }
+  program.symbols.clear();
+  for (auto& symbol : symbols) program.symbols.push_back(Dim::symbol(std::move(symbol)));
+}
+
+Dim num_tasks(const TileProgram& program) {
+  Dim tasks = 1;
+  for (const GridAxis& axis : program.grid) {
+    const auto extent = as_dim(program.exprs, axis.extent);
+    assert(extent && "checked by verify()");
+    const Dim count = ceil_div(*extent, axis.step);
+    tasks *= count.lower_bound() < 0 ? max(count, 0) : count;
+  }
+  return tasks;
+}
+
+Dim cache_bytes(const TileProgram& program) {
+  Dim bytes = 0;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.space == Buffer::Space::Cache) {
+      bytes += num_elements(buffer.shape) * byte_size(buffer.dtype);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace opweld::tile
