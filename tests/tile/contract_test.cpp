@@ -1,0 +1,89 @@
+#include "tile/group_runner.h"
+
+namespace opweld::testing {
+namespace {
+
+TEST(ContractSchedule, PackedWeightsWithBiasActivationAndResidual) {
+  const GroupRunner group(R"(graph g(%x: f32[b, s, 20], %r: f32[b, s, 40]) {
+    %w = constant {value = f32[20, 40] random 1}
+    %c = constant {value = f32[40] random 2}
+    %m = matmul(%x, %w)
+    %d = add(%m, %c)
+    %a = sigmoid(%d)
+    %y = add(%a, %r)
+    return %y as "y"
+  })",
+                          KernelKind::Contract);
+  for (const std::int64_t s : kLengths) group.check({{"b", 2}, {"s", s}});
+}
+
+TEST(ContractSchedule, EveryRowCountAndColumnTail) {
+  for (const int columns : {1, 7, 16, 24, 33, 48, 100}) {
+    const GroupRunner group(fmt::format(R"(graph g(%x: f32[m, 9]) {{
+      %w = constant {{value = f32[9, {}] random 3}}
+      %y = matmul(%x, %w)
+      return %y as "y"
+    }})",
+                                        columns),
+                            KernelKind::Contract);
+    for (std::int64_t m = 0; m <= 13; ++m) group.check({{"m", m}});
+    group.check({{"m", 400}});
+  }
+}
+
+TEST(ContractSchedule, LongDepthsGoThroughBlocks) {
+  const GroupRunner group(R"(graph g(%x: f32[m, 2000]) {
+    %w = constant {value = f32[2000, 30] random 4}
+    %y = matmul(%x, %w)
+    return %y as "y"
+  })",
+                          KernelKind::Contract);
+  for (const std::int64_t m : {1, 5, 64}) group.check({{"m", m}});
+}
+
+TEST(ContractSchedule, BatchesWithOperandsOfBothKinds) {
+  const GroupRunner group(R"(graph g(%a: f32[b, h, s, k], %c: f32[b, 1, k, t]) {
+    %y = matmul(%a, %c)
+    return %y as "y"
+  })",
+                          KernelKind::Contract);
+  for (const std::int64_t t : {0, 1, 7, 16, 17, 33, 100}) {
+    group.check({{"b", 2}, {"h", 3}, {"s", 5}, {"k", 11}, {"t", t}});
+  }
+  group.check({{"b", 2}, {"h", 3}, {"s", 5}, {"k", 0}, {"t", 4}});
+}
+
+TEST(ContractSchedule, TransposedAndSplitOperandsAreReadInPlace) {
+  const GroupRunner group(R"(graph g(%a: f32[b, s, 12], %c: f32[b, t, 12]) {
+    %p = reshape(%a) {shape = <b, s, 3, 4>}
+    %q = transpose(%p) {permutation = [0, 2, 1, 3]}
+    %u = reshape(%c) {shape = <b, t, 3, 4>}
+    %v = transpose(%u) {permutation = [0, 2, 3, 1]}
+    %y = matmul(%q, %v)
+    return %y as "y"
+  })",
+                          KernelKind::Contract);
+  for (const std::int64_t t : {1, 8, 17, 33}) group.check({{"b", 2}, {"s", 7}, {"t", t}});
+}
+
+TEST(ContractSchedule, HalvesAndDoubles) {
+  for (const std::string dtype : {"f16", "bf16", "f64"}) {
+    const GroupRunner group("graph g(%x: " + dtype + "[m, 20]) { %w = constant {value = " + dtype +
+                                "[20, 24] random 1}\n %y = matmul(%x, %w)\n return %y as \"y\" }",
+                            KernelKind::Contract);
+    for (const std::int64_t m : {1, 7, 16, 33}) group.check({{"m", m}});
+  }
+}
+
+TEST(ContractSchedule, ASmallThirdOperandBroadcasts) {
+  const GroupRunner group(R"(graph g(%a: f32[3, 3], %b: f32[3, 1], %c: f32[1, 4]) {
+    %m = matmul(%a, %b)
+    %y = add(%m, %c)
+    return %y as "y"
+  })",
+                          KernelKind::Contract);
+  EXPECT_NE(group.error(), "");  // the sum is wider than the product: not an epilogue
+}
+
+}  // namespace
+}  // namespace opweld::testing

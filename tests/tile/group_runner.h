@@ -1,0 +1,173 @@
+// Runs a group written as text through one schedule and the code generator, and compares it with
+// the reference evaluation in f64.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codegen/cpu/kernel.h"
+#include "ops/builder.h"
+#include "ops/reference.h"
+#include "runtime/pack.h"
+#include "target/target.h"
+#include "tile/lower.h"
+
+namespace opweld::testing {
+
+// Uniform in [-2, 2) for floats, [0, 5) for integers, fair for bool; the same for the same seed.
+inline Tensor random_tensor(const TensorType& type, const Sizes& sizes, unsigned seed) {
+  Tensor tensor = Tensor::allocate(type.dtype, sizes).value();
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> real(-2, 2);
+  for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
+    if (is_float(type.dtype)) {
+      tensor.set_double(i, real(random));
+    } else {
+      tensor.set_int(i, static_cast<std::int64_t>(random() % (type.dtype == DType::Bool ? 2 : 5)));
+    }
+  }
+  return tensor;
+}
+
+// The project's tolerances: relative and absolute error by dtype; integers and bool exactly.
+inline void expect_close(const Tensor& actual, const Tensor& expected, DType dtype) {
+  ASSERT_EQ(actual.sizes(), expected.sizes());
+  double relative = 0x1p-10;
+  double absolute = 0x1p-16;
+  if (dtype == DType::F16) relative = 0x1p-9;
+  if (dtype == DType::BF16) relative = 0x1p-6;
+  if (dtype == DType::F16 || dtype == DType::BF16) absolute = relative;
+  for (std::int64_t i = 0; i < actual.num_elements(); ++i) {
+    if (!is_float(dtype)) {
+      ASSERT_EQ(actual.get_int(i), expected.get_int(i)) << "at " << i;
+      continue;
+    }
+    const double a = actual.get_double(i);
+    const double e = expected.get_double(i);
+    if (std::isnan(e)) {
+      ASSERT_TRUE(std::isnan(a)) << "at " << i << ": " << a << " instead of NaN";
+    } else if (std::isinf(e)) {
+      ASSERT_EQ(a, e) << "at " << i;
+    } else {
+      ASSERT_LE(std::abs(a - e), absolute + relative * std::abs(e))
+          << "at " << i << ": " << a << " instead of " << e;
+    }
+  }
+}
+
+class GroupRunner {
+ public:
+  GroupRunner(const std::string& text, KernelKind kind, const std::string& target = "host",
+              bool strict = false) {
+    auto graph = parse_graph(text);
+    if (!graph) {
+      ADD_FAILURE() << graph.error().message;
+      return;
+    }
+    graph_ = std::make_unique<Graph>(std::move(*graph));
+    auto found = find_target(target);
+    if (!found) {
+      ADD_FAILURE() << found.error().message;
+      return;
+    }
+    target_ = *found;
+    auto lowered = tile::lower(*graph_, kind, {&target_, strict}, "group");
+    if (!lowered) {
+      error_ = lowered.error().message;
+      return;
+    }
+    lowered_ = std::make_unique<tile::LoweredKernel>(std::move(*lowered));
+    for (auto& constant : lowered_->constants) {
+      const tile::Param& param = lowered_->program.params[static_cast<std::size_t>(constant.param)];
+      if (param.packed_columns > 0) constant.value = pack_panels(constant.value, param).value();
+    }
+    auto compiler = cpu::KernelCompiler::create(target_, {});
+    EXPECT_TRUE(compiler) << compiler.error().message;
+    const tile::TileProgram* program = &lowered_->program;
+    auto compiled = compiler->compile({&program, 1});
+    if (!compiled) {
+      ADD_FAILURE() << compiled.error().message << "\n" << to_text(*program);
+      return;
+    }
+    kernel_ = compiled->front();
+  }
+
+  // Why the schedule refused the group; empty when it did not.
+  [[nodiscard]] const std::string& error() const { return error_; }
+  [[nodiscard]] const Graph& graph() const { return *graph_; }
+  [[nodiscard]] std::string program_text() const { return to_text(lowered_->program); }
+
+  [[nodiscard]] std::vector<Tensor> random_inputs(const Bindings& bindings,
+                                                  unsigned seed = 1) const {
+    std::vector<Tensor> inputs;
+    for (const Value* input : graph_->inputs()) {
+      inputs.push_back(
+          random_tensor(input->type(), evaluate(input->shape(), bindings).value(), seed++));
+    }
+    return inputs;
+  }
+
+  Expected<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) const {
+    const Bindings bindings = bind_symbols(*graph_, inputs).value();
+    std::vector<Tensor> outputs;
+    std::vector<void*> params;
+    for (const Tensor& input : inputs) params.push_back(const_cast<std::byte*>(input.data()));
+    for (const auto& constant : lowered_->constants) {
+      params.push_back(const_cast<std::byte*>(constant.value.data()));
+    }
+    for (const auto& output : graph_->outputs()) {
+      outputs.push_back(
+          Tensor::allocate(output.value->dtype(), evaluate(output.value->shape(), bindings).value())
+              .value());
+    }
+    for (Tensor& output : outputs) params.push_back(output.mutable_data());
+    std::vector<std::int64_t> symbols;
+    for (const Dim& symbol : lowered_->program.symbols) {
+      symbols.push_back(symbol.evaluate(bindings).value());
+    }
+    const std::int64_t tasks = kernel_->num_tasks.evaluate(symbols).value();
+    const auto scratch = static_cast<std::size_t>(kernel_->scratch_bytes.evaluate(symbols).value());
+    const std::unique_ptr<void, void (*)(void*)> memory(
+        std::aligned_alloc(64, (scratch + 127) / 64 * 64), std::free);
+    const std::int32_t code = kernel_->function(params.data(), symbols.data(), 0, tasks,
+                                                static_cast<std::byte*>(memory.get()));
+    if (code != 0) return fail("{}", kernel_->check_message(code));
+    return outputs;
+  }
+
+  // Random inputs of these sizes: kernel against reference in f64.
+  void check(const Bindings& bindings, unsigned seed = 1) const {
+    ASSERT_EQ(error_, "");
+    ASSERT_NE(kernel_, nullptr);
+    const std::vector<Tensor> inputs = random_inputs(bindings, seed);
+    check(inputs);
+  }
+
+  void check(const std::vector<Tensor>& inputs) const {
+    const auto expected = evaluate(*graph_, inputs, {.in_f64 = true, .observer = {}});
+    ASSERT_TRUE(expected) << expected.error().message;
+    const auto actual = run(inputs);
+    ASSERT_TRUE(actual) << actual.error().message;
+    for (std::size_t i = 0; i < actual->size(); ++i) {
+      expect_close((*actual)[i], (*expected)[i], graph_->outputs()[i].value->dtype());
+    }
+  }
+
+ private:
+  std::unique_ptr<Graph> graph_;
+  Target target_;
+  std::string error_;
+  std::unique_ptr<tile::LoweredKernel> lowered_;
+  std::shared_ptr<const cpu::CompiledKernel> kernel_;
+};
+
+// Vector multiples and their neighbours.
+inline constexpr std::int64_t kLengths[] = {0, 1, 3, 7, 8, 15, 16, 17, 31, 33, 640};
+
+}  // namespace opweld::testing
