@@ -1,0 +1,90 @@
+#include "import/onnx/operators/table.h"
+
+#include <map>
+#include <utility>
+
+namespace opweld {
+namespace {
+
+constexpr OperatorFamily* kFamilies[] = {
+    activation_operators, attention_operators, constant_operators,  contraction_operators,
+    index_operators,      norm_operators,      pointwise_operators, reduction_operators,
+    shape_operators,      slice_operators,
+};
+
+using Key = std::pair<std::string_view, std::string_view>;
+
+const std::map<Key, const OperatorRule*>& rules() {
+  static const std::map<Key, const OperatorRule*> instance = [] {
+    std::map<Key, const OperatorRule*> map;
+    for (OperatorFamily* family : kFamilies) {
+      for (const OperatorRule& rule : family()) map.emplace(Key{rule.domain, rule.op}, &rule);
+    }
+    return map;
+  }();
+  return instance;
+}
+
+struct Reason {
+  std::string_view op;
+  std::string_view why;
+};
+
+constexpr std::string_view kControlFlow = "control flow over graphs is not compiled";
+constexpr std::string_view kQuantised = "quantised operators are not supported yet";
+constexpr std::string_view kShapeOfData = "the shape of its result depends on the data";
+constexpr std::string_view kNoTensor = "only tensors are supported as values";
+constexpr std::string_view kRandom = "random numbers are not supported";
+
+constexpr Reason kReasons[] = {
+    {"Loop", kControlFlow},
+    {"Scan", kControlFlow},
+    {"SequenceMap", kControlFlow},
+    {"QuantizeLinear", kQuantised},
+    {"DequantizeLinear", kQuantised},
+    {"DynamicQuantizeLinear", kQuantised},
+    {"MatMulInteger", kQuantised},
+    {"ConvInteger", kQuantised},
+    {"QLinearMatMul", kQuantised},
+    {"QLinearConv", kQuantised},
+    {"NonZero", kShapeOfData},
+    {"Compress", kShapeOfData},
+    {"Unique", kShapeOfData},
+    {"NonMaxSuppression", kShapeOfData},
+    {"SequenceAt", kNoTensor},
+    {"SequenceConstruct", kNoTensor},
+    {"SequenceInsert", kNoTensor},
+    {"SplitToSequence", kNoTensor},
+    {"ConcatFromSequence", kNoTensor},
+    {"OptionalGetElement", kNoTensor},
+    {"OptionalHasElement", kNoTensor},
+    {"RandomNormal", kRandom},
+    {"RandomNormalLike", kRandom},
+    {"RandomUniform", kRandom},
+    {"RandomUniformLike", kRandom},
+    {"Bernoulli", kRandom},
+    {"Multinomial", kRandom},
+};
+
+}  // namespace
+
+const OperatorRule* find_operator(std::string_view domain, std::string_view op) {
+  const auto found = rules().find({domain, op});
+  return found == rules().end() ? nullptr : found->second;
+}
+
+std::string_view reason_unsupported(std::string_view domain, std::string_view op) {
+  if (domain.empty()) {
+    for (const Reason& reason : kReasons) {
+      if (reason.op == op) return reason.why;
+    }
+    return "no such operator is supported";
+  }
+  return "operators of this domain are not known and the model holds no function of that name";
+}
+
+std::string qualified_name(std::string_view domain, std::string_view op) {
+  return domain.empty() ? std::string(op) : fmt::format("{}.{}", domain, op);
+}
+
+}  // namespace opweld
