@@ -62,7 +62,7 @@ class Value {
   [[nodiscard]] const std::vector<Use>& uses() const { return uses_; }
   [[nodiscard]] bool is_graph_output() const { return output_count_ > 0; }
 
-  // Shape value: the elements (in row-major order) of a small integer tensor that is computed from
+  // Shape value: the elements (in row-major order) of a small integer or bool tensor computed from
   // sizes only, as exporters write Shape -> Gather -> Concat -> Reshape. Known contents let shape
   // rules see symbolic sizes through such chains. Absent for ordinary data.
   [[nodiscard]] const std::optional<std::vector<Dim>>& contents() const { return contents_; }

@@ -70,8 +70,8 @@ class StructureVerifier {
       OPWELD_CHECK(check_symbols(size, name));
     }
     if (!value.contents()) return {};
-    if (!is_integer(value.dtype())) {
-      return fail("{}: only integer tensors have contents, this is {}", name,
+    if (is_float(value.dtype())) {
+      return fail("{}: only integer and bool tensors have contents, this is {}", name,
                   to_string(value.type()));
     }
     const Dim expected = value.type().num_elements();

@@ -71,7 +71,8 @@ TEST(Verifier, FindsContentsThatDoNotFit) {
   EXPECT_EQ(with({DType::I64, {Dim::symbol("s")}}, {1}),
             "neg '/Neg' (node 0), result 0: has s elements, but 1 contents");
   EXPECT_EQ(with({DType::F32, {1}}, {1}),
-            "neg '/Neg' (node 0), result 0: only integer tensors have contents, this is f32[1]");
+            "neg '/Neg' (node 0), result 0: only integer and bool tensors have contents, "
+            "this is f32[1]");
 }
 
 TEST(Verifier, FindsImpossibleSizes) {
