@@ -11,10 +11,6 @@ using tile::Combiner;
 
 namespace {
 
-bool is_arg(Combiner combiner) {
-  return combiner >= Combiner::ArgMaxFirst;
-}
-
 llvm::Constant* least(llvm::Type* type) {
   if (type->isFloatingPointTy()) return llvm::ConstantFP::getInfinity(type, true);
   return llvm::ConstantInt::get(type, llvm::APInt::getSignedMinValue(type->getIntegerBitWidth()));

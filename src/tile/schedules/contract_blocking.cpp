@@ -33,9 +33,9 @@ ContractBlocking contract_blocking(const Target& target, DType compute, const Di
   const int vectors = blocking.tile_columns / target.lanes(byte_size(compute));
   blocking.tile_rows = vectors == 3 ? 4 : 6;
 
-  const bool whole = provably_le(depth, Dim(kWholeDepth));
-  blocking.depth =
-      whole ? std::max<std::int64_t>(1, depth.constant().value_or(kWholeDepth)) : kDepthBlock;
+  const std::int64_t known_depth =
+      std::max<std::int64_t>(1, depth.constant().value_or(kWholeDepth));
+  blocking.depth = known_depth <= kWholeDepth && depth.is_constant() ? known_depth : kDepthBlock;
 
   const std::int64_t fitting = target.l2_bytes / 2 / (element * blocking.depth);
   constexpr std::int64_t kMostRows = 192;

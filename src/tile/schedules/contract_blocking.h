@@ -19,14 +19,15 @@ struct ContractBlocking {
   std::int64_t depth = 0;    // of one block
 };
 
-// Register tile: as many accumulators as registers allow beside the operands of one step. Depth: a
-// panel block of B stays in the first-level cache. Rows: a block of A stays in half the
-// second-level cache.
+// Register tile: twelve accumulators (24 with 32 registers), the smaller side of the tile held in
+// registers; that many hide the latency of the multiply-add and leave room for the operands. Depth:
+// whole up to 1536, since accumulators that stay in registers beat a panel that stays in L1; longer
+// ones in blocks of 512. Rows: a block of A stays in half of the second-level cache.
 ContractBlocking contract_blocking(const Target& target, DType compute, const Dim& rows,
                                    const Dim& columns, const Dim& depth);
 
-// Width of the panels a constant right operand is packed into; depends on nothing but the target
-// and the compute type, so one packed constant serves every kernel.
-int packed_columns(const Target& target, DType compute);
+// Width of the panels that a right operand of `columns` columns is packed into: as many vectors as
+// pad the fewest columns.
+int packed_columns(const Target& target, DType compute, const Dim& columns);
 
 }  // namespace opweld::tile

@@ -1,7 +1,5 @@
 #include "tile/schedules/register_tile.h"
 
-#include <algorithm>
-
 namespace opweld::tile {
 
 Status each_row_tile(GroupLowering& lowering, Expr count, std::optional<std::int64_t> count_known,
@@ -33,10 +31,10 @@ Status each_row_tile(GroupLowering& lowering, Expr count, std::optional<std::int
   return status;
 }
 
-Status each_tile_vector(GroupLowering& lowering, int rows, int columns,
+Status each_tile_vector(GroupLowering& lowering, DType compute, int rows, int columns,
                         const TileVectorBody& body) {
   ProgramBuilder& program = lowering.program();
-  const int lanes = std::min(lowering.lanes(), columns);
+  const int lanes = lowering.options().target->lanes(byte_size(compute));
   Status status;
   program.unrolled("r", rows, [&](Expr row) {
     program.vector("j", columns, {.unroll = columns / lanes, .lanes = lanes}, [&](Expr column) {
