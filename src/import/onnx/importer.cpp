@@ -17,11 +17,13 @@ constexpr std::int64_t kNewestOpset = 28;
 constexpr int kMaxCallDepth = 64;
 constexpr std::int64_t kMaxNodes = 2'000'000;
 
-Status check_opset(std::int64_t version) {
+// Newer opsets may give an operator another meaning, older ones did to some.
+Status check_opset(const std::string& op, std::int64_t version) {
   if (version >= kOldestOpset && version <= kNewestOpset) return {};
+  if (version >= 1 && version < kOldestOpset && is_same_in_old_opsets(op)) return {};
   return fail(
-      "is written in opset {} of the standard operators; supported are {} to {}. Convert it with "
-      "onnx.version_converter or export it anew",
+      "is written in opset {} of the standard operators; supported are {} to {}. Convert the model "
+      "with onnx.version_converter or export it anew",
       version, kOldestOpset, kNewestOpset);
 }
 
@@ -89,9 +91,6 @@ Importer::Importer(const ModelFile& file, const ImportOptions& options)
       graph_(model_.graph().name().empty() ? "graph" : model_.graph().name()) {}
 
 Expected<Graph> Importer::run() {
-  if (const auto standard = opsets_.find(""); standard != opsets_.end()) {
-    OPWELD_CHECK(check_opset(standard->second));
-  }
   OPWELD_CHECK(require_supported(survey_operators(model_.graph(), functions_)));
   Scope scope;
   OPWELD_CHECK(add_initializers(model_.graph(), scope));
@@ -265,6 +264,7 @@ Expected<Values> Importer::call_handler(const onnx::NodeProto& node, const Value
   if (opset == place.opsets.end() && domain.empty()) {
     return fail("the model does not say which opset of the standard operators it uses");
   }
+  if (domain.empty()) OPWELD_CHECK(check_opset(node.op_type(), opset->second));
   for (int i = 0; i < rule->min_operands; ++i) {
     const auto index = static_cast<std::size_t>(i);
     if (index >= operands.size() || operands[index] == nullptr) {
@@ -296,9 +296,6 @@ Expected<Values> Importer::call_function(const onnx::FunctionProto& function,
   }
   OpsetVersions opsets = opset_versions(function.opset_import());
   if (opsets.empty()) opsets = place.opsets;
-  if (const auto standard = opsets.find(""); standard != opsets.end()) {
-    OPWELD_CHECK(check_opset(standard->second));
-  }
   Scope scope;
   for (int i = 0; i < function.input_size(); ++i) {
     // An operand that is left out stays known by its name, as absent.

@@ -45,10 +45,19 @@ Expected<Values> power(NodeContext& c) {
 
 Expected<Values> modulo(NodeContext& c) {
   const bool truncated = c.integer("fmod", 0) != 0;
-  if (!truncated && is_float(c.operand(0)->dtype())) {
-    return fail("fmod must be 1 for operands of a float type");
-  }
   return one(c.builder().binary(truncated ? "fmod" : "mod", c.operand(0), c.operand(1)));
+}
+
+// Shifting by the width or more, or by a negative count, leaves copies of the sign (numpy): the
+// same as a shift by the width less one.
+Value* bounded_counts(NodeContext& c) {
+  Builder& b = c.builder();
+  Value* counts = c.operand(1);
+  const DType dtype = c.operand(0)->dtype();
+  if (dtype == DType::U8 || counts->dtype() != dtype) return counts;
+  Value* last = b.scalar(8 * byte_size(dtype) - 1, dtype);
+  Value* is_negative = b.binary("lt", counts, b.scalar(0, dtype));
+  return b.op("select", {is_negative, last, b.binary("min", counts, last)});
 }
 
 Expected<Values> bit_shift(NodeContext& c) {
@@ -56,8 +65,8 @@ Expected<Values> bit_shift(NodeContext& c) {
   if (direction != "LEFT" && direction != "RIGHT") {
     return fail("direction '{}' is neither LEFT nor RIGHT", direction);
   }
-  const std::string_view op = direction == "LEFT" ? "shift_left" : "shift_right";
-  return one(c.builder().binary(op, c.operand(0), c.operand(1)));
+  if (direction == "LEFT") return one(c.builder().binary("shift_left", c.operand(0), c.operand(1)));
+  return one(c.builder().binary("shift_right", c.operand(0), bounded_counts(c)));
 }
 
 // ---- choosing ----

@@ -1,5 +1,7 @@
 #include "import/onnx/operators/table.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -7,9 +9,9 @@ namespace opweld {
 namespace {
 
 constexpr OperatorFamily* kFamilies[] = {
-    activation_operators, attention_operators, constant_operators,  contraction_operators,
-    index_operators,      norm_operators,      pointwise_operators, reduction_operators,
-    shape_operators,      slice_operators,
+    activation_operators, attention_operators, constant_operators, contraction_operators,
+    einsum_operators,     index_operators,     norm_operators,     pointwise_operators,
+    reduction_operators,  shape_operators,     slice_operators,
 };
 
 using Key = std::pair<std::string_view, std::string_view>;
@@ -66,7 +68,21 @@ constexpr Reason kReasons[] = {
     {"Multinomial", kRandom},
 };
 
+// First defined in opset 1 and next changed after opset 7.
+constexpr std::string_view kOldOperators[] = {
+    "Constant",   "Flatten",   "Gather",       "GlobalAveragePool", "GlobalMaxPool",
+    "Hardmax",    "Identity",  "LogSoftmax",   "LpNormalization",   "Not",
+    "ReduceL1",   "ReduceL2",  "ReduceLogSum", "ReduceLogSumExp",   "ReduceMax",
+    "ReduceMean", "ReduceMin", "ReduceProd",   "ReduceSum",         "ReduceSumSquare",
+    "Shape",      "Size",      "Slice",        "Softmax",           "Softplus",
+    "Softsign",   "Squeeze",   "Transpose",    "Unsqueeze"};
+
 }  // namespace
+
+bool is_same_in_old_opsets(std::string_view op) {
+  return std::find(std::begin(kOldOperators), std::end(kOldOperators), op) !=
+         std::end(kOldOperators);
+}
 
 const OperatorRule* find_operator(std::string_view domain, std::string_view op) {
   const auto found = rules().find({domain, op});

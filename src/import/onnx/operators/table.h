@@ -17,8 +17,8 @@ struct OperatorRule {
   std::string_view op;
   Handler handler;
   std::string_view target = {};  // an operator of the graph, for handlers that serve several
-  int min_operands = 1;     // the first so many operands are present when the handler is called
-  int max_operands = 1;     // kAny: as many as there are
+  int min_operands = 1;  // the first so many operands are present when the handler is called
+  int max_operands = 1;  // kAny: as many as there are
   std::string_view domain = {};  // empty: the standard operators
 };
 
@@ -30,6 +30,7 @@ OperatorFamily activation_operators;
 OperatorFamily attention_operators;
 OperatorFamily constant_operators;
 OperatorFamily contraction_operators;
+OperatorFamily einsum_operators;
 OperatorFamily index_operators;
 OperatorFamily norm_operators;
 OperatorFamily pointwise_operators;
@@ -39,6 +40,10 @@ OperatorFamily slice_operators;
 
 // Null if the operator cannot be imported. `domain` is empty for the standard operators.
 const OperatorRule* find_operator(std::string_view domain, std::string_view op);
+
+// Whether the operator has meant the same from opset 1 up to the oldest one that is supported
+// whole.
+bool is_same_in_old_opsets(std::string_view op);
 
 // Why an operator that find_operator() does not know is left out; a general reason if there is no
 // special one.
