@@ -5,6 +5,7 @@ none, so that the test run can count every check as one test.
 """
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -60,8 +61,17 @@ def is_shell(path: Path) -> bool:
 def clang_format(fix: bool) -> str:
     """C++ sources in the style of .clang-format."""
     files = [str(path) for path in tracked_files() if path.suffix in CPP_SUFFIXES]
-    mode = ["-i"] if fix else ["--dry-run", "--Werror"]
-    return run_tool(["clang-format-19", *mode, *files]) if files else ""
+    if not files:
+        return ""
+    if fix:
+        return run_tool(["clang-format-19", "-i", *files])
+    found = run_tool(["clang-format-19", "--dry-run", "--Werror", *files])
+    places = re.findall(r"^(.+?):(\d+):\d+: error: code should be clang-formatted", found, re.M)
+    if not places:
+        return found
+    first = dict(reversed(places))
+    lines = [f"{name}:{first[name]}: not in the house style" for name in sorted(first)]
+    return "\n".join([*lines, "./dev format rewrites them"])
 
 
 def ruff(*arguments: str) -> str:
@@ -75,11 +85,12 @@ def shellcheck() -> str:
     return run_tool(["shellcheck", "--external-sources", *files]) if files else ""
 
 
-def clang_tidy() -> str:
+def clang_tidy(deep: bool) -> str:
     """The compiled sources of the product, each with the headers it includes."""
     folders = {"src", "tools", "include", "examples"}
     files = [path for path in tracked_files() if path.suffix == ".cpp" and path.parts[0] in folders]
-    return tidy.check(ROOT, files, jobs=int(os.environ.get("OPWELD_JOBS", "2")))
+    more_checks = ["clang-analyzer-*"] if deep else []
+    return tidy.check(ROOT, files, more_checks, jobs=int(os.environ.get("OPWELD_JOBS", "2")))
 
 
 QUICK_CHECKS: dict[str, Callable[[], str]] = {
@@ -88,13 +99,17 @@ QUICK_CHECKS: dict[str, Callable[[], str]] = {
     "ruff check": lambda: ruff("check", "--quiet"),
     "shellcheck": shellcheck,
 }
-SLOW_CHECKS: dict[str, Callable[[], str]] = {"clang-tidy": clang_tidy}
+DEPTHS = {
+    "--fast": QUICK_CHECKS,
+    "": QUICK_CHECKS | {"clang-tidy": lambda: clang_tidy(deep=False)},
+    "--deep": QUICK_CHECKS | {"clang-tidy": lambda: clang_tidy(deep=True)},
+}
 
 
-def run_checks(fast: bool = False) -> list[Outcome]:
-    """Runs the checks in order, telling how each went as it ends."""
+def run_checks(depth: str = "") -> list[Outcome]:
+    """Runs the checks of a depth in order, telling how each went as it ends."""
     outcomes = []
-    for name, check in (QUICK_CHECKS if fast else QUICK_CHECKS | SLOW_CHECKS).items():
+    for name, check in DEPTHS[depth].items():
         start = time.monotonic()
         problems = check()
         outcome = Outcome(name, problems, time.monotonic() - start)
@@ -117,13 +132,14 @@ def fix_all() -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry of `./dev lint` (no argument, or --fast) and `./dev format` (--fix)."""
+    """Entry of `./dev lint` (no argument, --fast or --deep) and `./dev format` (--fix)."""
     if arguments == ["--fix"]:
         return fix_all()
-    if arguments not in ([], ["--fast"]):
-        print(f"lint takes no argument but --fast, not {' '.join(arguments)}", file=sys.stderr)
+    depth = " ".join(arguments)
+    if depth not in DEPTHS:
+        print(f"lint takes --fast or --deep or nothing, not {depth}", file=sys.stderr)
         return 2
-    failed = [outcome for outcome in run_checks(fast=bool(arguments)) if outcome.problems]
+    failed = [outcome for outcome in run_checks(depth) if outcome.problems]
     return 1 if failed else 0
 
 

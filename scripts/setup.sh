@@ -103,7 +103,7 @@ setup_python() {
       continue
     fi
     say "installing Python packages of $file"
-    "$python" -m pip install -q --disable-pip-version-check --no-deps -r "$file"
+    "$python" -m pip install -qq --disable-pip-version-check --no-deps -r "$file"
     echo "$digest" >"$stamp"
   done
 }

@@ -76,28 +76,28 @@ def file_digest(path: Path) -> bytes:
     return hashlib.sha256(path.read_bytes()).digest()
 
 
-def key(root: Path, files: list[Path], flags: str, tool: str) -> str:
+def key(root: Path, files: list[Path], settings: str) -> str:
     """The digest of all that decides what clang-tidy says about one source."""
-    digest = hashlib.sha256(tool.encode() + flags.encode())
+    digest = hashlib.sha256(settings.encode())
     digest.update((root / ".clang-tidy").read_bytes())
     for file in sorted(set(files)):
         digest.update(str(file).removeprefix(str(root)).encode() + file_digest(file))
     return digest.hexdigest()
 
 
-def analyse(root: Path, source: Path) -> str:
+def analyse(root: Path, source: Path, options: list[str]) -> str:
     """Runs clang-tidy on one source; its findings, or nothing."""
-    result = subprocess.run(
-        [TOOL, "-p", str(BUILD), "--quiet", str(source)], cwd=root, capture_output=True, text=True
-    )
+    command = [TOOL, "-p", str(BUILD), "--quiet", *options, str(source)]
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True)
     if result.returncode == 0:
         return ""
     return result.stdout.strip() or result.stderr.strip() or f"{source}: {TOOL} crashed"
 
 
-def check(root: Path, sources: list[Path], jobs: int) -> str:
+def check(root: Path, sources: list[Path], more_checks: list[str], jobs: int) -> str:
     """The findings in all sources, joined; empty when they are clean.
 
+    `more_checks` are patterns of checks to add to those of .clang-tidy.
     Needs the release build, whose compile commands and header lists it reads.
     """
     if not (root / BUILD / "compile_commands.json").exists():
@@ -105,17 +105,19 @@ def check(root: Path, sources: list[Path], jobs: int) -> str:
     tool = subprocess.run([TOOL, "--version"], capture_output=True, text=True, check=True).stdout
     folder = cache_folder()
     forget_old(folder)
+    options = [f"--checks={','.join(more_checks)}"] if more_checks else []
     lists, flags = header_lists(root), compile_flags(root)
 
     def one(source: Path) -> str:
         absolute = (root / source).resolve()
         if absolute not in lists or absolute not in flags:
             return f"{source}: not compiled by the release build, so it cannot be analysed"
-        entry = folder / key(root, lists[absolute], flags[absolute], tool)
+        settings = " ".join([tool, *options, flags[absolute]])
+        entry = folder / key(root, lists[absolute], settings)
         if entry.exists():
             entry.touch()
             return ""
-        findings = analyse(root, source)
+        findings = analyse(root, source, options)
         if not findings:
             entry.touch()
         return findings

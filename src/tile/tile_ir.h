@@ -5,24 +5,24 @@
 //
 //   program   := "kernel" name "(" param,* ")" grid? buffer* block
 //   param     := name ":" dtype "[" dim,* "]" ("in" | "out" | "packed(" columns ")")
-//   grid      := "grid" (loop "in" expr ["step" n]),+          every combination is one task
+//   grid      := "grid" (loop "in" expr ["step" n]),+        every combination is one task
 //   buffer    := "buffer" name ":" dtype "[" dim,* "]" ("cache" | "register")
-//                                                             on chip, private to a task; pressure
-//                                                             is counted from these. Register
-//                                                             buffers have constant sizes and
-//                                                             constant indices after unrolling
+//                                                            on chip, private to a task; pressure
+//                                                            is counted from these. Register
+//                                                            buffers have constant sizes, and
+//                                                            constant indices after unrolling
 //   block     := statement*
-//   statement := "for" loop "in" expr ["step" n] kind block    kind: serial | vector | unroll
-//              | "if" expr block                               a condition equal in all lanes
-//              | "load"   local "<-" access ["where" expr]     masked-off lanes read 0
-//              | "map"    local "<-" expr                      a whole scalar DAG, kept in
-//              registers | "reduce" local "<-" combiner "(" expr ")" "over" loop
-//                                                             complete when that loop ends
-//              | "dot"    buffer "+=" access "." access        rows x columns tile, over k (see
-//              Dot) | "store"  access "<-" expr ["where" expr] | "check"  expr message a false lane
-//              fails the whole run
-//   access    := (param | buffer) "[" expr,* "]"               one index per dimension
-//              | (param | buffer) "@" expr                     linear element offset
+//   statement := "for" loop "in" expr ["step" n] kind block  kind: serial | vector | unroll
+//              | "if" expr block                             a condition equal in all lanes
+//              | "load"   local "<-" access ["where" expr]   masked-off lanes read 0
+//              | "map"    local "<-" expr                    a whole scalar DAG, kept in registers
+//              | "reduce" local "<-" combiner "(" expr ")" "over" loop
+//                                                            complete when that loop ends
+//              | "dot"    buffer "+=" access "." access      rows x columns tile, over k (see Dot)
+//              | "store"  access "<-" expr ["where" expr]
+//              | "check"  expr message                       a false lane fails the whole run
+//   access    := (param | buffer) "[" expr,* "]"             one index per dimension
+//              | (param | buffer) "@" expr                   linear element offset
 //   expr      := an Expr of the program's pool: Input(i) is local i, Loop(i) the loop variable i,
 //                Size(d) a Dim over the program's symbols
 //
@@ -32,8 +32,7 @@
 //   operation on them may trap. At most one vector loop encloses a statement. Which lane computes
 //   an element never changes its value. A vector loop may enclose serial loops.
 // - Locals are single-assignment; one is visible in the rest of its block and in nested blocks.
-// Inside a
-//   vector loop a local is a vector when it depends on the loop variable, else a scalar.
+//   Inside a vector loop a local is a vector when it depends on the loop variable, else a scalar.
 // - A reduction starts from the combiner's identity when the loop `over` is entered and is visible
 //   after that loop, in the block around it. When a vector loop lies at or inside `over`, lanes are
 //   combined at the end. The order of combination depends only on the extents, never on threads:
@@ -42,11 +41,9 @@
 // - Values live in compute types; a load widens to compute_dtype(param dtype), a store narrows
 //   (rounding f16/bf16 to nearest even, wrapping small integers).
 // - Tasks may run in any order and on any thread. Nothing else is shared: no two tasks store to the
-// same
-//   place.
+//   same place.
 // - Params may alias only when an output has the same shape and dtype as an input and every task
-// reads
-//   an element before, or in the same statement group as, it writes it (see may_alias).
+//   reads an element before, or in the same statement group as, it writes it (see may_alias).
 #pragma once
 
 #include <cstdint>
