@@ -21,7 +21,8 @@ if(OPWELD_CCACHE)
 endif()
 
 add_library(opweld_flags INTERFACE)
-target_compile_options(opweld_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow=local -Werror)
+target_compile_options(opweld_flags INTERFACE
+  -Wall -Wextra -Wpedantic $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local> -Werror)
 target_include_directories(opweld_flags INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 if(OPWELD_SANITIZE)

@@ -43,8 +43,8 @@ Expected<Shape> broadcast_shapes(const Shape& a, const Shape& b, std::string_vie
 // Broadcasts the shapes of all operands that are present.
 Expected<Shape> broadcast_operands(const OpContext& context);
 
-// Fails unless operand `index`, called `name`, broadcasts to `target` without changing it: one-sided
-// broadcasting, for scales, slopes and masks. Nothing is asked of an absent operand.
+// Fails unless operand `index`, called `name`, broadcasts to `target` without changing it:
+// one-sided broadcasting, for scales, slopes and masks. Nothing is asked of an absent operand.
 Status require_broadcast_to(const OpContext& context, int index, std::string_view name,
                             const Shape& target);
 

@@ -27,7 +27,8 @@ double frequency() {
   if (maximum >> kilohertz) return kilohertz * 1e3;
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("cpu MHz")) return std::strtod(line.c_str() + line.find(':') + 1, nullptr) * 1e6;
+    if (line.starts_with("cpu MHz"))
+      return std::strtod(line.c_str() + line.find(':') + 1, nullptr) * 1e6;
   }
   return 2.5e9;
 }
