@@ -1,0 +1,63 @@
+#include "fusion/reasons.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace opweld {
+
+namespace {
+
+constexpr Reason kReasons[] = {
+    {ReasonCode::Fork, "F-FORK",
+     "The value has several readers, and the classic rules fuse only one.",
+     "Use the full rules, which write the value once and keep it in registers as well."},
+    {ReasonCode::Stream, "F-STREAM", "The two operators were put on different streams.",
+     "Put them on one stream if their order allows it."},
+    {ReasonCode::Format, "F-FORMAT",
+     "The two operators want the tensor in different memory formats.",
+     "Give both the same format (all NCHW or all NHWC)."},
+    {ReasonCode::Pressure, "F-PRESSURE",
+     "Together they need more on-chip memory than the target has.",
+     "Nothing to do; a target with larger caches may fuse them."},
+    {ReasonCode::Cycle, "F-CYCLE",
+     "Another kernel reads the one and feeds the other, so neither could go first.",
+     "Nothing to do, unless the operator between them can move."},
+    {ReasonCode::Domain, "F-DOMAIN", "No schedule walks both operators in one index space.",
+     "Nothing to do; the detail says which spaces differ."},
+    {ReasonCode::Opaque, "F-OPAQUE",
+     "One of the operators is run by a call and has no inside to join.",
+     "For a custom operator, declare a fusion trait or a body."},
+    {ReasonCode::SideEffect, "F-SIDE-EFFECT",
+     "One of the operators has an effect besides its result.",
+     "Keep the effect out of the part that should fuse."},
+    {ReasonCode::GraphOutput, "F-GRAPH-OUTPUT",
+     "The value is an output of the model and must be written.",
+     "Do not give the value out, or use the full rules, which write it and fuse."},
+    {ReasonCode::DTypeMismatch, "F-DTYPE", "The operators compute in types that no schedule mixes.",
+     "Use one floating-point type, or cast outside."},
+    {ReasonCode::Limit, "F-LIMIT", "The kernel would have more operators or tensors than the cap.",
+     "Nothing to do; the chain is cut into kernels of the largest size."},
+    {ReasonCode::Cost, "F-COST",
+     "Fusing is possible and would be slower: it computes more than it saves.",
+     "Nothing to do; the detail has the numbers."},
+    {ReasonCode::Level, "F-LEVEL", "Fusion between operators is off at this level.",
+     "Compile with --fusion=auto."},
+    {ReasonCode::UnknownShape, "F-UNKNOWN-SHAPE",
+     "A size depends on data, not on the inputs' sizes.",
+     "Export the model with that size as an input dimension."},
+};
+
+}  // namespace
+
+std::span<const Reason> all_reasons() {
+  return kReasons;
+}
+
+const Reason& reason(ReasonCode code) {
+  const auto* found = std::find_if(std::begin(kReasons), std::end(kReasons),
+                                   [code](const Reason& each) { return each.code == code; });
+  assert(found != std::end(kReasons));
+  return *found;
+}
+
+}  // namespace opweld

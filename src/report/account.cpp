@@ -1,0 +1,177 @@
+#include "report/account.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "fusion/kernel_kind.h"
+#include "fusion/reasons.h"
+
+namespace opweld {
+
+using Json = nlohmann::ordered_json;
+
+std::string human_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  while (bytes >= 1000 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+namespace {
+
+Expected<Traffic> kernel_traffic(const Kernel& kernel, const Bindings& bindings) {
+  Traffic traffic;
+  traffic.kernels = 1;
+  OPWELD_TRY(traffic.read_bytes, FusionPlan::bytes_read(kernel).evaluate(bindings));
+  OPWELD_TRY(traffic.written_bytes, FusionPlan::bytes_written(kernel).evaluate(bindings));
+  return traffic;
+}
+
+void add(Traffic& total, const Traffic& part) {
+  total.kernels += part.kernels;
+  total.read_bytes += part.read_bytes;
+  total.written_bytes += part.written_bytes;
+}
+
+// What the operators of the kernel would move, each as a kernel of its own, less what it moves.
+Expected<std::int64_t> saved_bytes(const Kernel& kernel, const Bindings& bindings) {
+  OPWELD_TRY(const Traffic fused, kernel_traffic(kernel, bindings));
+  Traffic alone;
+  for (Node* node : kernel.nodes) {
+    if (is_alias(*node)) continue;
+    Kernel single;
+    single.nodes = {node};
+    complete_kernel(single);
+    OPWELD_TRY(const Traffic traffic, kernel_traffic(single, bindings));
+    add(alone, traffic);
+  }
+  return alone.read_bytes + alone.written_bytes - fused.read_bytes - fused.written_bytes;
+}
+
+std::int64_t operators_in(const Kernel& kernel) {
+  return std::count_if(kernel.nodes.begin(), kernel.nodes.end(),
+                       [](const Node* node) { return !is_alias(*node); });
+}
+
+std::string keep_line(const Verdict& verdict) {
+  const Reason& why = reason(verdict.code);
+  return fmt::format("AutoFusion: keep {} | {}: {} [{}] hint: {}", verdict.producer->display_name(),
+                     verdict.consumer->display_name(),
+                     verdict.detail.empty() ? why.sentence : verdict.detail, why.name, why.remedy);
+}
+
+Json source_names(const Kernel& kernel) {
+  Json names = Json::array();
+  for (const Node* node : kernel.nodes) names.push_back(node->display_name());
+  return names;
+}
+
+Json traffic_json(const Traffic& traffic) {
+  return {{"kernels", traffic.kernels},
+          {"read_bytes", traffic.read_bytes},
+          {"written_bytes", traffic.written_bytes}};
+}
+
+Expected<Json> kernels_json(const FusionPlan& plan, const Bindings& bindings) {
+  Json kernels = Json::array();
+  for (const Kernel& kernel : plan.kernels) {
+    OPWELD_TRY(const Traffic traffic, kernel_traffic(kernel, bindings));
+    kernels.push_back({{"id", kernel.id},
+                       {"name", kernel.name},
+                       {"kind", to_string(kernel.kind)},
+                       {"operators", kernel.label},
+                       {"layer", kernel.scope},
+                       {"nodes", source_names(kernel)},
+                       {"read_bytes", traffic.read_bytes},
+                       {"written_bytes", traffic.written_bytes}});
+  }
+  return kernels;
+}
+
+Expected<Json> edges_json(const FusionPlan& plan, const Bindings& bindings) {
+  Json edges = Json::array();
+  for (const Verdict& verdict : plan.verdicts) {
+    const bool fused = verdict.code == ReasonCode::Fused;
+    OPWELD_TRY(const std::int64_t bytes, verdict.bytes_saved.evaluate(bindings));
+    Json edge = {{"from", verdict.producer->display_name()},
+                 {"to", verdict.consumer->display_name()},
+                 {"verdict", fused ? "fused" : "kept"},
+                 {"code", fused ? "" : std::string(reason(verdict.code).name)},
+                 {"rule", fused ? "" : std::string(reason(verdict.code).sentence)},
+                 {"detail", verdict.detail},
+                 {"bytes", bytes}};
+    if (fused && verdict.kernel >= 0) edge["kernel"] = verdict.kernel;
+    edges.push_back(std::move(edge));
+  }
+  return edges;
+}
+
+}  // namespace
+
+Expected<Traffic> total_traffic(const FusionPlan& plan, const Bindings& bindings) {
+  Traffic total;
+  for (const Kernel& kernel : plan.kernels) {
+    OPWELD_TRY(const Traffic traffic, kernel_traffic(kernel, bindings));
+    add(total, traffic);
+  }
+  return total;
+}
+
+Expected<std::vector<LayerTraffic>> layer_traffic(const FusionPlan& plan,
+                                                  const Bindings& bindings) {
+  std::vector<LayerTraffic> layers;
+  for (const Kernel& kernel : plan.kernels) {
+    OPWELD_TRY(const Traffic traffic, kernel_traffic(kernel, bindings));
+    auto layer = std::find_if(layers.begin(), layers.end(),
+                              [&](const LayerTraffic& each) { return each.scope == kernel.scope; });
+    if (layer == layers.end()) layer = layers.insert(layers.end(), {kernel.scope, {}});
+    add(layer->traffic, traffic);
+  }
+  return layers;
+}
+
+Expected<std::vector<std::string>> fusion_log(const FusionPlan& plan, const Bindings& bindings,
+                                              bool every_edge) {
+  std::vector<std::string> lines;
+  for (const Kernel& kernel : plan.kernels) {
+    const std::int64_t operators = operators_in(kernel);
+    if (operators < 2) continue;
+    OPWELD_TRY(const std::int64_t saved, saved_bytes(kernel, bindings));
+    lines.push_back(fmt::format(
+        "AutoFusion: {} -> {}{} saves {}, {} kernel{}", kernel.label, kernel.name,
+        kernel.scope.empty() ? "" : fmt::format(" [{}]", kernel.scope),
+        human_bytes(static_cast<double>(saved)), operators - 1, operators == 2 ? "" : "s"));
+  }
+  if (every_edge) {
+    for (const Verdict& verdict : plan.verdicts) {
+      if (verdict.code != ReasonCode::Fused) lines.push_back(keep_line(verdict));
+    }
+  }
+  return lines;
+}
+
+Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings) {
+  constexpr const char* kLevels[] = {"none", "ops", "auto"};
+  Json result;
+  result["level"] = kLevels[static_cast<int>(plan.level)];
+  result["sizes"] = Json::object();
+  for (const auto& [name, value] : bindings) result["sizes"][name] = value;
+  OPWELD_TRY(result["kernels"], kernels_json(plan, bindings));
+  OPWELD_TRY(result["edges"], edges_json(plan, bindings));
+  result["layers"] = Json::array();
+  OPWELD_TRY(const auto layers, layer_traffic(plan, bindings));
+  for (const LayerTraffic& layer : layers) {
+    Json entry = {{"layer", layer.scope}};
+    entry.update(traffic_json(layer.traffic));
+    result["layers"].push_back(std::move(entry));
+  }
+  OPWELD_TRY(const Traffic total, total_traffic(plan, bindings));
+  result["totals"] = traffic_json(total);
+  OPWELD_TRY(result["log"], fusion_log(plan, bindings, true));
+  return result.dump();
+}
+
+}  // namespace opweld

@@ -1,0 +1,147 @@
+// opweld bench: the time of a run, warm.
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "report/account.h"
+#include "session.h"
+
+namespace opweld::cli {
+
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+Expected<double> timed_run(Executable& executable, const std::vector<Tensor>& inputs) {
+  const auto start = std::chrono::steady_clock::now();
+  OPWELD_TRY(const auto outputs, executable.run(inputs));
+  static_cast<void>(outputs);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct BenchCommand {
+  ModelOptions model;
+  InputOptions inputs;
+  std::string output;
+  int repeats = 20;
+  int warmup = 3;
+  bool compare = false;
+  bool profile = false;
+  bool paced = false;
+
+  Status operator()() const {
+    OPWELD_TRY(const Graph graph, load_graph(model.model));
+    OPWELD_TRY(const std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
+    if (paced) return run_paced(graph, tensors);
+    std::vector<std::string> levels = {model.fusion};
+    if (compare) levels = {"none", "ops", "auto"};
+    std::vector<Compiled> compiled;
+    for (const std::string& name : levels) {
+      OPWELD_TRY(const FusionLevel level, parse_level(name));
+      OPWELD_TRY(Compiled each, compile_model(graph, model, level));
+      for (int i = 0; i < warmup; ++i) OPWELD_CHECK(timed_run(each.executable, tensors));
+      compiled.push_back(std::move(each));
+    }
+    // The levels take turns, so that a slow moment of the machine falls on all of them.
+    std::vector<std::vector<double>> times(levels.size());
+    for (int i = 0; i < repeats; ++i) {
+      for (std::size_t level = 0; level < levels.size(); ++level) {
+        OPWELD_TRY(const double seconds, timed_run(compiled[level].executable, tensors));
+        times[level].push_back(seconds);
+      }
+    }
+    for (std::size_t level = 0; level < levels.size(); ++level) {
+      OPWELD_CHECK(report(levels[level], compiled[level], times[level], tensors));
+    }
+    return {};
+  }
+
+ private:
+  Status report(const std::string& level, Compiled& compiled, const std::vector<double>& times,
+                const std::vector<Tensor>& tensors) const {
+    RunStats stats;
+    RunOptions options;
+    options.profile = profile;
+    OPWELD_TRY(const auto outputs, compiled.executable.run(tensors, &stats, options));
+    static_cast<void>(outputs);
+    const double middle = median(times);
+    if (model.json) {
+      const nlohmann::ordered_json json = {
+          {"fusion", level},
+          {"median_seconds", middle},
+          {"least_seconds", *std::min_element(times.begin(), times.end())},
+          {"repeats", repeats},
+          {"threads", compiled.executable.threads()},
+          {"kernels", stats.kernels},
+          {"read_bytes", stats.bytes_read},
+          {"written_bytes", stats.bytes_written},
+          {"compile_seconds", compiled.seconds()}};
+      fmt::print("{}\n", json.dump());
+    } else {
+      fmt::print(
+          "{:>5}: median {:.3f} ms of {}, {} kernels, {} read, {} written, compiled in {:.2f} s\n",
+          level, middle * 1e3, repeats, stats.kernels,
+          human_bytes(static_cast<double>(stats.bytes_read)),
+          human_bytes(static_cast<double>(stats.bytes_written)), compiled.seconds());
+    }
+    if (profile) print_profile(compiled.executable, stats);
+    return {};
+  }
+
+  static void print_profile(const Executable& executable, const RunStats& stats) {
+    for (std::size_t i = 0; i < stats.by_kernel.size(); ++i) {
+      const Kernel& kernel = executable.plan().kernels[i];
+      const KernelStats& kernel_stats = stats.by_kernel[i];
+      const double bytes =
+          static_cast<double>(kernel_stats.bytes_read + kernel_stats.bytes_written);
+      fmt::print("  {:>9.1f} us  {:>6.1f} GB/s  {:<10} {}\n", kernel_stats.seconds * 1e6,
+                 bytes / kernel_stats.seconds / 1e9, to_string(kernel.kind), kernel.label);
+    }
+  }
+
+  // Runs when told: one line of standard input, one run, its seconds; so that several engines can
+  // take turns under one clock.
+  Status run_paced(const Graph& graph, const std::vector<Tensor>& tensors) const {
+    OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
+    OPWELD_TRY(Compiled compiled, compile_model(graph, model, level));
+    RunStats stats;
+    OPWELD_TRY(std::vector<Tensor> outputs, compiled.executable.run(tensors, &stats));
+    if (!output.empty()) {
+      OPWELD_CHECK(write_npz(output, named_outputs(graph, std::move(outputs))));
+    }
+    const nlohmann::ordered_json json = {{"kernels", stats.kernels},
+                                         {"read_bytes", stats.bytes_read},
+                                         {"written_bytes", stats.bytes_written},
+                                         {"compile_seconds", compiled.seconds()}};
+    std::cout << json.dump() << std::endl;
+    for (std::string line; std::getline(std::cin, line);) {
+      OPWELD_TRY(const double seconds, timed_run(compiled.executable, tensors));
+      std::cout << fmt::format("{:.9f}", seconds) << std::endl;
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+Command add_bench(CLI::App& app) {
+  auto command = std::make_shared<BenchCommand>();
+  add_model_options(app, command->model);
+  add_input_options(app, command->inputs);
+  app.add_option("--repeats", command->repeats, "Timed runs")->check(CLI::Range(1, 100000));
+  app.add_option("--warmup", command->warmup, "Runs before those")->check(CLI::Range(0, 1000));
+  app.add_flag("--compare", command->compare, "All three levels of fusion, taking turns");
+  app.add_flag("--profile", command->profile, "The time of each kernel");
+  app.add_flag("--paced", command->paced,
+               "One run for each line of standard input, its seconds as the answer");
+  app.add_option("--output", command->output, "With --paced: keep the outputs of the first run");
+  return [command] { return (*command)(); };
+}
+
+}  // namespace opweld::cli

@@ -1,0 +1,53 @@
+// The opweld command.
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "commands.h"
+
+namespace {
+
+constexpr const char* kDescription =
+    "Opweld compiles transformers so that neighbouring operators share kernels, and says what it\n"
+    "fused, what it did not, and why.\n\n"
+    "  opweld info model.onnx                        what the model is, and what is unsupported\n"
+    "  opweld run model.onnx --output out.npz        run it, on random inputs if none are given\n"
+    "  opweld explain model.onnx --dim sequence=128  kernels, fusion log, traffic of each layer\n"
+    "  opweld verify model.onnx                      fused against unfused against a reference\n"
+    "  opweld bench model.onnx --compare             time of the three levels of fusion\n";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(kDescription, "opweld");
+  app.set_version_flag("--version", OPWELD_VERSION);
+  app.require_subcommand(1);
+  std::vector<std::pair<CLI::App*, opweld::cli::Command>> commands;
+  const auto add = [&](const char* name, const char* description,
+                       opweld::cli::Command (*define)(CLI::App&)) {
+    CLI::App* const command = app.add_subcommand(name, description);
+    commands.emplace_back(command, define(*command));
+  };
+  using namespace opweld::cli;
+  add("run", "Run a model and print or keep its outputs", add_run);
+  add("explain", "Show what was fused, what was not, why, and what it saves", add_explain);
+  add("verify", "Compare the fused model with the unfused one and with a reference", add_verify);
+  add("bench", "Time a model", add_bench);
+  add("info", "Show inputs, outputs and operators of a model, and what is unsupported", add_info);
+  add("run-cases", "Run a list of test cases and compare their outputs", add_run_cases);
+
+  constexpr int kUsageExit = 2;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageExit;
+  }
+  for (const auto& [command, run] : commands) {
+    if (!command->parsed()) continue;
+    if (const opweld::Status status = run(); !status) {
+      fmt::print(stderr, "opweld: {}\n", status.error().message);
+      return status.error().kind == opweld::ErrorKind::Usage ? kUsageExit : 1;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,59 @@
+// opweld run: one run of a model.
+#include <algorithm>
+#include <memory>
+
+#include "commands.h"
+#include "session.h"
+
+namespace opweld::cli {
+
+namespace {
+
+// "hidden: f32 [1, 128, 384], from -1.2 to 3.4, first 0.1 0.2 0.3"
+std::string summary(const std::string& name, const Tensor& tensor) {
+  std::string text =
+      fmt::format("{}: {} {}", name, to_string(tensor.dtype()), to_string(tensor.sizes()));
+  if (tensor.num_elements() == 0) return text + ", empty";
+  double least = tensor.get_double(0);
+  double greatest = least;
+  for (std::int64_t i = 1; i < tensor.num_elements(); ++i) {
+    least = std::min(least, tensor.get_double(i));
+    greatest = std::max(greatest, tensor.get_double(i));
+  }
+  text += fmt::format(", from {:.6g} to {:.6g}, first", least, greatest);
+  constexpr std::int64_t kShown = 6;
+  for (std::int64_t i = 0; i < std::min(kShown, tensor.num_elements()); ++i) {
+    text += fmt::format(" {:.6g}", tensor.get_double(i));
+  }
+  return text;
+}
+
+struct RunCommand {
+  ModelOptions model;
+  InputOptions inputs;
+  std::string output;
+
+  Status operator()() const {
+    OPWELD_TRY(const Graph graph, load_graph(model.model));
+    OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
+    OPWELD_TRY(const std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
+    OPWELD_TRY(Compiled compiled, compile_model(graph, model, level));
+    OPWELD_TRY(std::vector<Tensor> outputs, compiled.executable.run(tensors));
+    const NamedTensors named = named_outputs(graph, std::move(outputs));
+    if (!output.empty()) return write_npz(output, named);
+    for (const auto& [name, tensor] : named) fmt::print("{}\n", summary(name, tensor));
+    return {};
+  }
+};
+
+}  // namespace
+
+Command add_run(CLI::App& app) {
+  auto command = std::make_shared<RunCommand>();
+  add_model_options(app, command->model);
+  add_input_options(app, command->inputs);
+  app.add_option("--output", command->output, "Keep the outputs in this .npz; else a summary");
+  return [command] { return (*command)(); };
+}
+
+}  // namespace opweld::cli

@@ -1,0 +1,147 @@
+// opweld run-cases: many small models against known outputs, in one process.
+//
+// LIST.json is a list of {"name", "model", "inputs": [.pb ...], "outputs": [.pb ...], "rtol",
+// "atol"}. For every case and level of fusion one line of JSON tells {"name", "fusion", "status":
+// "passed", "failed", "error" or "unsupported", "message", "compiled"}. Cases that name the same
+// model share one compile; "compiled" is true where it happened.
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "import/onnx/import.h"
+#include "runtime/compare.h"
+#include "session.h"
+
+namespace opweld::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Case {
+  std::string name;
+  std::string model;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  Tolerance tolerance;
+};
+
+Expected<std::vector<Case>> read_list(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return usage_error("cannot open '{}'", path);
+  const Json list = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!list.is_array()) return usage_error("{}: not a list of cases", path);
+  std::vector<Case> cases;
+  for (const Json& entry : list) {
+    const bool complete = entry.is_object() && entry.contains("name") && entry.contains("model") &&
+                          entry.contains("inputs") && entry.contains("outputs");
+    if (!complete) return usage_error("{}: a case lacks name, model, inputs or outputs", path);
+    cases.push_back({entry["name"],
+                     entry["model"],
+                     entry["inputs"],
+                     entry["outputs"],
+                     {entry.value("rtol", 1e-3), entry.value("atol", 1e-7)}});
+  }
+  return cases;
+}
+
+class Cases {
+ public:
+  explicit Cases(int threads) { options_.threads = threads; }
+
+  void run(const Case& test) {
+    for (const char* level : {"none", "ops", "auto"}) {
+      bool compiled = false;
+      std::string status = "passed";
+      std::string message;
+      if (const Status outcome = run_level(test, level, compiled, status); !outcome) {
+        message = outcome.error().message;
+      }
+      const Json line = {{"name", test.name},
+                         {"fusion", level},
+                         {"status", status},
+                         {"message", message},
+                         {"compiled", compiled}};
+      std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+    }
+  }
+
+ private:
+  Status run_level(const Case& test, const char* level, bool& compiled, std::string& status) {
+    status = "unsupported";
+    OPWELD_TRY(const Graph* graph, graph_of(test.model));
+    status = "error";
+    OPWELD_TRY(Executable * executable, executable_of(test.model, *graph, level, compiled));
+    std::vector<Tensor> inputs;
+    for (const std::string& path : test.inputs) {
+      OPWELD_TRY(Tensor tensor, read_tensor_pb(path));
+      inputs.push_back(std::move(tensor));
+    }
+    OPWELD_TRY(const auto outputs, executable->run(inputs));
+    status = "failed";
+    for (std::size_t i = 0; i < test.outputs.size(); ++i) {
+      OPWELD_TRY(const Tensor expected, read_tensor_pb(test.outputs[i]));
+      if (i >= outputs.size()) return fail("it has {} outputs", outputs.size());
+      if (outputs[i].dtype() != expected.dtype()) {
+        return fail("output {} is {} instead of {}", i, to_string(outputs[i].dtype()),
+                    to_string(expected.dtype()));
+      }
+      const Comparison comparison = compare_strictly(outputs[i], expected, test.tolerance);
+      if (!comparison.equal) return fail("output {}: {}", i, comparison.message);
+    }
+    status = "passed";
+    return {};
+  }
+
+  // One model is kept at a time: cases of one model follow each other.
+  Expected<const Graph*> graph_of(const std::string& model) {
+    if (model != model_) {
+      model_ = model;
+      executables_.clear();
+      graph_ = std::make_unique<Expected<Graph>>(load_graph(model));
+    }
+    if (!*graph_) return tl::unexpected(graph_->error());
+    return &**graph_;
+  }
+
+  Expected<Executable*> executable_of(const std::string& model, const Graph& graph,
+                                      const std::string& level, bool& compiled) {
+    const auto found = executables_.find(level);
+    if (found != executables_.end()) return &found->second;
+    options_.model = model;
+    OPWELD_TRY(const FusionLevel fusion, parse_level(level));
+    OPWELD_TRY(Compiled made, compile_model(graph, options_, fusion));
+    compiled = true;
+    return &executables_.emplace(level, std::move(made.executable)).first->second;
+  }
+
+  ModelOptions options_;
+  std::string model_;
+  std::unique_ptr<Expected<Graph>> graph_;
+  std::map<std::string, Executable> executables_;
+};
+
+}  // namespace
+
+Command add_run_cases(CLI::App& app) {
+  struct Options {
+    std::string list;
+    int threads = 1;
+    bool json = true;
+  };
+  auto options = std::make_shared<Options>();
+  app.add_option("list", options->list, "JSON list of cases")->required();
+  app.add_option("--threads", options->threads, "Threads to run on")->check(CLI::Range(1, 1024));
+  app.add_flag("--json", options->json, "One line of JSON a case and level (the only form)");
+  return [options]() -> Status {
+    OPWELD_TRY(const std::vector<Case> cases, read_list(options->list));
+    Cases runner(options->threads);
+    for (const Case& test : cases) runner.run(test);
+    return {};
+  };
+}
+
+}  // namespace opweld::cli

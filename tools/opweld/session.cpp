@@ -1,0 +1,264 @@
+#include "session.h"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "import/onnx/import.h"
+#include "ops/builder.h"
+#include "ops/reference.h"
+
+namespace opweld::cli {
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  command.add_option("model", options.model, "ONNX file, or a graph in its textual form (.graph)")
+      ->required();
+  command.add_option("--dim", options.dims,
+                     "Size of a free dimension, as NAME=SIZE; may be repeated. Others: 1 for a "
+                     "batch, else 128");
+  command
+      .add_option("--fusion", options.fusion,
+                  "none: a kernel for each operator; ops: operators of the library found and "
+                  "taken whole; auto: and neighbours welded together")
+      ->check(CLI::IsMember({"none", "ops", "auto"}))
+      ->capture_default_str();
+  command.add_option("--threads", options.threads, "Threads to run on; 0 for one a core")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command
+      .add_option("--target", options.target,
+                  "Hardware to compile for: host, host-avx2, host-avx512, host-generic")
+      ->capture_default_str();
+  command
+      .add_option("--numerics", options.numerics,
+                  "strict: intermediates are rounded as if stored, and fused results are "
+                  "bit-identical to unfused ones")
+      ->check(CLI::IsMember({"default", "strict"}))
+      ->capture_default_str();
+  command.add_option("--dump-after", options.dump_after,
+                     "Print the result of a pass to standard error: graph, plan, tile programs or "
+                     "assembly");
+  command.add_flag("--json", options.json, "Print JSON for scripts");
+}
+
+void add_input_options(CLI::App& command, InputOptions& options) {
+  command.add_option("--input", options.inputs,
+                     "NAME=FILE (.npy or .pb), or one .npz with all; repeatable. Inputs not given "
+                     "are random");
+  command.add_option("--seed", options.seed, "Seed of random inputs")->capture_default_str();
+}
+
+Expected<std::map<std::string, std::int64_t>> parse_dims(const std::vector<std::string>& dims) {
+  std::map<std::string, std::int64_t> sizes;
+  for (const std::string& dim : dims) {
+    const std::size_t equals = dim.rfind('=');
+    std::int64_t size = 0;
+    const char* const end = dim.data() + dim.size();
+    if (equals == std::string::npos || equals == 0 ||
+        std::from_chars(dim.data() + equals + 1, end, size).ptr != end || size < 0) {
+      return usage_error("--dim '{}': write NAME=SIZE, such as sequence=128", dim);
+    }
+    sizes[dim.substr(0, equals)] = size;
+  }
+  return sizes;
+}
+
+Expected<FusionLevel> parse_level(const std::string& text) {
+  if (text == "none") return FusionLevel::None;
+  if (text == "ops") return FusionLevel::Ops;
+  if (text == "auto") return FusionLevel::Auto;
+  return usage_error("fusion level '{}': there are none, ops and auto", text);
+}
+
+Expected<Graph> load_graph(const std::string& path) {
+  if (!path.ends_with(".graph")) return import_onnx(path);
+  const std::ifstream file(path);
+  if (!file) return fail("cannot open '{}'", path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto graph = parse_graph(text.str());
+  if (!graph) return tl::unexpected(graph.error().with_context(path));
+  return graph;
+}
+
+Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options,
+                                 FusionLevel level) {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  CompileOptions compiling;
+  compiling.level = level;
+  compiling.threads = options.threads;
+  compiling.target = options.target;
+  compiling.strict = options.numerics == "strict";
+  if (terminal) {
+    compiling.progress = [](std::string_view pass) {
+      fmt::print(stderr, "\r\x1b[Kcompiling: {}", pass);
+      std::fflush(stderr);
+    };
+  }
+  compiling.dump_after = options.dump_after;
+  compiling.dump = [](std::string_view, const std::string& text) {
+    fmt::print(stderr, "{}\n", text);
+  };
+  auto compiled = compile(graph.clone(), compiling);
+  if (terminal) fmt::print(stderr, "\r\x1b[K");
+  if (!compiled) return tl::unexpected(compiled.error().with_context(options.model));
+  return compiled;
+}
+
+namespace {
+
+std::vector<std::shared_ptr<const SymbolInfo>> input_symbols(const Graph& graph) {
+  std::vector<std::shared_ptr<const SymbolInfo>> symbols;
+  for (const Value* input : graph.inputs()) {
+    for (const Dim& dim : input->shape()) dim.collect_symbols(symbols);
+  }
+  return symbols;
+}
+
+std::int64_t usual_size(const SymbolInfo& symbol) {
+  constexpr std::int64_t kUsualLength = 128;
+  const bool batch = symbol.name.find("batch") != std::string::npos || symbol.name == "N";
+  const std::int64_t wanted = batch ? 1 : kUsualLength;
+  const std::int64_t divisor = symbol.range.divisor;
+  const std::int64_t fitting = std::clamp(wanted, symbol.range.min, symbol.range.max);
+  return std::max(fitting - fitting % divisor, symbol.range.min);
+}
+
+}  // namespace
+
+Expected<Bindings> choose_sizes(const Graph& graph, const std::vector<std::string>& dims) {
+  OPWELD_TRY(auto asked, parse_dims(dims));
+  Bindings bindings;
+  std::vector<std::string> names;
+  for (const auto& symbol : input_symbols(graph)) {
+    names.push_back(symbol->name);
+    const auto found = asked.find(symbol->name);
+    const std::int64_t size = found == asked.end() ? usual_size(*symbol) : found->second;
+    if (const Status fits = symbol->check(size); !fits) return tl::unexpected(fits.error());
+    bindings.set(symbol->name, size);
+    asked.erase(symbol->name);
+  }
+  if (!asked.empty()) {
+    return usage_error("--dim: the model has no free dimension '{}'; it has {}",
+                       asked.begin()->first,
+                       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+  }
+  return bindings;
+}
+
+namespace {
+
+// How many rows the table has that the value's elements look into; absent when they look into none.
+std::optional<std::int64_t> index_limit(const Value* value) {
+  std::optional<std::int64_t> limit;
+  for (const Use& use : value->uses()) {
+    std::optional<std::int64_t> found;
+    if (use.node->op() == "gather" && use.index == 1) {
+      const Value* table = use.node->operand(0);
+      const std::int64_t axis = use.node->attributes().integer("axis", 0);
+      found = table->shape()[static_cast<std::size_t>(axis < 0 ? axis + table->rank() : axis)]
+                  .constant();
+    } else if (use.node->op() == "cast" || use.node->op() == "reshape") {
+      found = index_limit(use.node->result());
+    }
+    if (found) limit = std::min(limit.value_or(*found), *found);
+  }
+  return limit;
+}
+
+Expected<Tensor> random_input(const Value* input, const Bindings& bindings, unsigned seed) {
+  OPWELD_TRY(Sizes sizes, evaluate(input->shape(), bindings));
+  OPWELD_TRY(Tensor tensor, Tensor::allocate(input->dtype(), std::move(sizes)));
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> real(-1, 1);
+  const bool mask = input->name().find("mask") != std::string::npos;
+  const std::int64_t limit = std::max<std::int64_t>(1, index_limit(input).value_or(2));
+  for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
+    if (is_float(input->dtype())) {
+      tensor.set_double(i, real(random));
+    } else {
+      tensor.set_int(
+          i, mask ? 1 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit)));
+    }
+  }
+  return tensor;
+}
+
+Expected<NamedTensors> read_inputs(const std::vector<std::string>& arguments) {
+  NamedTensors given;
+  for (const std::string& argument : arguments) {
+    const std::size_t equals = argument.find('=');
+    if (argument.ends_with(".npz") && equals == std::string::npos) {
+      OPWELD_TRY(NamedTensors all, read_npz(argument));
+      given.insert(given.end(), all.begin(), all.end());
+      continue;
+    }
+    if (equals == std::string::npos) {
+      return usage_error("--input '{}': write NAME=FILE, or the name of an .npz", argument);
+    }
+    OPWELD_TRY(Tensor tensor, read_tensor(argument.substr(equals + 1)));
+    given.emplace_back(argument.substr(0, equals), std::move(tensor));
+  }
+  return given;
+}
+
+}  // namespace
+
+Expected<std::vector<Tensor>> find_inputs(const Graph& graph, const ModelOptions& model,
+                                          const InputOptions& options) {
+  OPWELD_TRY(const NamedTensors given, read_inputs(options.inputs));
+  std::map<std::string, const Tensor*> by_name;
+  for (const auto& [name, tensor] : given) by_name[name] = &tensor;
+  std::vector<std::string> names;
+  for (const Value* input : graph.inputs()) names.push_back(input->name());
+  for (const auto& [name, tensor] : by_name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return usage_error("the model has no input '{}'; its inputs are {}", name,
+                         fmt::join(names, ", "));
+    }
+  }
+  // Sizes of inputs that are given bind the symbols of those that are not.
+  std::vector<std::string> dims = model.dims;
+  OPWELD_TRY(const auto asked, parse_dims(model.dims));
+  for (const Value* input : graph.inputs()) {
+    const auto found = by_name.find(input->name());
+    if (found == by_name.end() || found->second->rank() != input->rank()) continue;
+    for (int axis = 0; axis < input->rank(); ++axis) {
+      const auto symbol = input->shape()[static_cast<std::size_t>(axis)].as_symbol();
+      if (symbol == nullptr || asked.contains(symbol->name)) continue;
+      dims.push_back(fmt::format("{}={}", symbol->name,
+                                 found->second->sizes()[static_cast<std::size_t>(axis)]));
+    }
+  }
+  OPWELD_TRY(const Bindings bindings, choose_sizes(graph, dims));
+  std::vector<Tensor> inputs;
+  unsigned seed = options.seed;
+  for (const Value* input : graph.inputs()) {
+    const auto found = by_name.find(input->name());
+    if (found != by_name.end()) {
+      inputs.push_back(*found->second);
+    } else {
+      OPWELD_TRY(Tensor tensor, random_input(input, bindings, seed));
+      inputs.push_back(std::move(tensor));
+    }
+    ++seed;
+  }
+  return inputs;
+}
+
+NamedTensors named_outputs(const Graph& graph, std::vector<Tensor> outputs) {
+  NamedTensors named;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    named.emplace_back(graph.outputs()[i].name, std::move(outputs[i]));
+  }
+  return named;
+}
+
+}  // namespace opweld::cli

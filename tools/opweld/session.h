@@ -1,0 +1,59 @@
+// What every subcommand does first: load the model, compile it, find inputs.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "compile.h"
+#include "graph/graph.h"
+#include "support/expected.h"
+#include "tensor_files.h"
+
+namespace opweld::cli {
+
+// Flags shared by the subcommands that compile.
+struct ModelOptions {
+  std::string model;
+  std::vector<std::string> dims;  // "seq=128"
+  std::string fusion = "auto";
+  int threads = 0;
+  std::string target = "host";
+  std::string numerics = "default";
+  std::string dump_after;
+  bool json = false;
+};
+
+// Flags that say where a run's inputs come from.
+struct InputOptions {
+  std::vector<std::string> inputs;  // "NAME=FILE", or one .npz
+  unsigned seed = 1;
+};
+
+void add_model_options(CLI::App& command, ModelOptions& options);
+void add_input_options(CLI::App& command, InputOptions& options);
+
+Expected<std::map<std::string, std::int64_t>> parse_dims(const std::vector<std::string>& dims);
+Expected<FusionLevel> parse_level(const std::string& text);
+
+// An .onnx model, or a graph in its textual form (.graph).
+Expected<Graph> load_graph(const std::string& path);
+
+// Compiles with progress on standard error when that is a terminal.
+Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options,
+                                 FusionLevel level);
+
+// Sizes for every symbol of the graph: as asked, else 1 for a batch and 128 for the rest, within
+// the symbol's range. Naming a symbol that the graph lacks is a usage error that lists what there
+// is.
+Expected<Bindings> choose_sizes(const Graph& graph, const std::vector<std::string>& dims);
+
+// Tensors for the graph's inputs, from files where given, else random: token ids that fit the table
+// they look into, masks of ones, floats uniform in [-1, 1).
+Expected<std::vector<Tensor>> find_inputs(const Graph& graph, const ModelOptions& model,
+                                          const InputOptions& inputs);
+
+NamedTensors named_outputs(const Graph& graph, std::vector<Tensor> outputs);
+
+}  // namespace opweld::cli
