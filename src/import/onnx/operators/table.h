@@ -16,10 +16,10 @@ using Handler = Expected<Values> (*)(NodeContext&);
 struct OperatorRule {
   std::string_view op;
   Handler handler;
-  std::string_view target = {};  // an operator of the graph, for handlers that serve several
+  std::string_view target = "";  // an operator of the graph, for handlers that serve several
   int min_operands = 1;  // the first so many operands are present when the handler is called
   int max_operands = 1;  // kAny: as many as there are
-  std::string_view domain = {};  // empty: the standard operators
+  std::string_view domain = "";  // empty: the standard operators
 };
 
 inline constexpr int kAny = 1 << 30;
