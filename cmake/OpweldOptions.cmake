@@ -2,6 +2,7 @@
 option(OPWELD_BUILD_TESTS "Build the C++ tests" ON)
 option(OPWELD_BUILD_BENCH "Build the micro-benchmarks" ON)
 option(OPWELD_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
+option(OPWELD_FUZZ "Build the fuzzers, which needs clang" OFF)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -29,6 +30,9 @@ if(OPWELD_SANITIZE)
   target_compile_options(opweld_flags INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1)
   target_link_options(opweld_flags INTERFACE -fsanitize=address,undefined)
+endif()
+if(OPWELD_FUZZ)
+  target_compile_options(opweld_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # opweld_folder(<name> [DEPENDS ...]) makes the static library opweld_<name> of all sources below

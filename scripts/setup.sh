@@ -97,7 +97,6 @@ setup_python() {
   for name in "$@"; do
     file=requirements/$name.txt
     stamp=.venv/opweld-$name.sha256
-    [ -f "$file" ] || continue
     digest=$(sha256sum <"$file")
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$digest" ]; then
       continue
