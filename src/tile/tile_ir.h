@@ -3,47 +3,54 @@
 // A TileProgram is one kernel. Its grid is a set of independent tasks; a task runs the body. The
 // whole grammar:
 //
-//   program   := "kernel" name "(" param,* ")" grid? buffer* block
-//   param     := name ":" dtype "[" dim,* "]" ("in" | "out" | "packed(" columns ")")
-//   grid      := "grid" (loop "in" expr ["step" n]),+        every combination is one task
+//   program   := "kernel" name "(" param,* ")" sizes? grid? buffer* block
+//   param     := name ":" dtype "[" dim,* "]" ("in" | "out" | "packed(" columns ["transposed"] ")")
+//   sizes     := "sizes" symbol,+                         what is known of each, from Dim
+//   grid      := "grid" (loop "in" expr ["step" n]),+     every combination is one task
 //   buffer    := "buffer" name ":" dtype "[" dim,* "]" ("cache" | "register")
-//                                                            on chip, private to a task; pressure
-//                                                            is counted from these. Register
-//                                                            buffers have constant sizes, and
-//                                                            constant indices after unrolling
+//                                                         on chip, private to a task; pressure is
+//                                                         counted from these. Register buffers
+//                                                         have constant sizes, and constant
+//                                                         indices after unrolling
 //   block     := statement*
-//   statement := "for" loop "in" expr ["step" n] kind block  kind: serial | vector | unroll
-//              | "if" expr block                             a condition equal in all lanes
-//              | "load"   local "<-" access ["where" expr]   masked-off lanes read 0
-//              | "map"    local "<-" expr                    a whole scalar DAG, kept in registers
-//              | "reduce" local "<-" combiner "(" expr ")" "over" loop
-//                                                            complete when that loop ends
-//              | "dot"    buffer "+=" access "." access      rows x columns tile, over k (see Dot)
-//              | "store"  access "<-" expr ["where" expr]
-//              | "check"  expr message                       a false lane fails the whole run
-//   access    := (param | buffer) "[" expr,* "]"             one index per dimension
-//              | (param | buffer) "@" expr                   linear element offset
+//   statement := "for" loop "in" expr ["step" n] kind block
+//              | "if" expr block                          a condition equal in all lanes
+//              | "load" local "<-" access where?          masked-off lanes read 0
+//              | "map" local "<-" expr                    a whole scalar DAG, kept in registers
+//              | "reduce" local "<-" combiner "(" expr ["at" expr] ")" "over" loop
+//                                                         complete when that loop ends
+//              | "dot" buffer "+=" access "." access ...  rows x columns tile, over k (see Dot)
+//              | "store" access "<-" expr where?
+//              | "check" expr message                     a false lane fails the whole run
+//              | "let" name "=" expr                      in text only: names what the next
+//                                                         statement reads more than once
+//   kind      := "serial" | "unroll" | "vector" ["lanes" n] ["by" unroll]
+//   where     := "where" expr
+//   access    := (param | buffer) "[" expr,* "]"          one index per dimension
+//              | (param | buffer) "@" expr                linear element offset
 //   expr      := an Expr of the program's pool: Input(i) is local i, Loop(i) the loop variable i,
-//                Size(d) a Dim over the program's symbols
+//                Size(d) a Dim over the program's symbols, written {d}
 //
 // Meaning, and what every backend must keep to:
-// - A "vector" loop runs its lanes at once: inside, its variable is a vector of consecutive values,
-//   lanes past the extent are masked off: they load nothing, store nothing, reduce nothing, and no
+// - A vector loop runs its lanes at once: inside, its variable is a vector of consecutive values.
+//   Lanes past the extent are masked off: they load nothing, store nothing, reduce nothing, and no
 //   operation on them may trap. At most one vector loop encloses a statement. Which lane computes
-//   an element never changes its value. A vector loop may enclose serial loops.
+//   an element never changes its value. A vector loop may enclose serial loops. One of constant
+//   extent that indexes a register buffer is unrolled whole.
 // - Locals are single-assignment; one is visible in the rest of its block and in nested blocks.
 //   Inside a vector loop a local is a vector when it depends on the loop variable, else a scalar.
 // - A reduction starts from the combiner's identity when the loop `over` is entered and is visible
 //   after that loop, in the block around it. When a vector loop lies at or inside `over`, lanes are
 //   combined at the end. The order of combination depends only on the extents, never on threads:
 //   lane l of accumulator u (see ForLoop::unroll) takes elements i with i mod (unroll * lanes) ==
-//   u * lanes + l; accumulators are combined pairwise, then lanes pairwise (halving).
+//   u * lanes + l; accumulators are combined pairwise (0 with 1, 2 with 3, ..., an odd one out
+//   waits for the next round), then lanes by halving (lane l with lane l + half).
 // - Values live in compute types; a load widens to compute_dtype(param dtype), a store narrows
 //   (rounding f16/bf16 to nearest even, wrapping small integers).
-// - Tasks may run in any order and on any thread. Nothing else is shared: no two tasks store to the
-//   same place.
+// - Tasks may run in any order and on any thread. Nothing else is shared: no two tasks store to
+//   the same place.
 // - Params may alias only when an output has the same shape and dtype as an input and every task
-//   reads an element before, or in the same statement group as, it writes it (see may_alias).
+//   reads an element before, or in the same statement group as, it writes it.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +103,8 @@ enum class Combiner : std::uint8_t {
   Any,
   All,
   // Index of the first (last) greatest (least) element; NaN counts as the greatest (least). `index`
-  // of Reduce gives the position. Result type i64.
+  // of Reduce gives the position, never negative; of positions the least is the first. Result type
+  // i64, 0 when there is no element.
   ArgMaxFirst,
   ArgMaxLast,
   ArgMinFirst,

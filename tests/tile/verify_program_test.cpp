@@ -1,0 +1,147 @@
+// Programs that verify() must refuse, and why.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tile/tile_ir.h"
+
+namespace opweld::tile {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A program around which each test puts one mistake: x and y of 8 floats, a register buffer of two,
+// the loop variables i and j, and the locals v and w.
+struct VerifyProgram : ::testing::Test {
+  VerifyProgram() {
+    program.name = "p";
+    program.params = {{"x", DType::F32, {8}, Param::Role::Input, 0, false},
+                      {"y", DType::F32, {8}, Param::Role::Output, 0, false}};
+    program.buffers = {{"r", DType::F32, {2}, Buffer::Space::Register}};
+    program.loop_names = {"i", "j"};
+    program.local_names = {"v", "w"};
+    program.local_types = {DType::F32, DType::F32};
+  }
+
+  Access x(Expr index) { return {Access::Memory::Param, 0, {index}, false}; }
+  Access y(Expr index) { return {Access::Memory::Param, 1, {index}, false}; }
+  Access r(Expr index) { return {Access::Memory::Buffer, 0, {index}, false}; }
+  Expr zero() { return program.exprs.integer(0); }
+  Expr loop(int index) { return program.exprs.loop(index); }
+  Expr local(int index) { return program.exprs.input(index, DType::F32); }
+
+  Statement for_loop(int index, ForLoop::Kind kind, Block body) {
+    ForLoop made;
+    made.loop = index;
+    made.extent = program.exprs.integer(8);
+    made.kind = kind;
+    made.body = std::move(body);
+    return {std::move(made)};
+  }
+
+  void expect_error(const std::string& part) {
+    const Status status = verify(program);
+    ASSERT_FALSE(status) << to_text(program);
+    EXPECT_THAT(status.error().message, HasSubstr(part));
+    EXPECT_THAT(status.error().message, HasSubstr("kernel 'p'"));
+  }
+
+  TileProgram program;
+};
+
+constexpr auto kSerial = ForLoop::Kind::Serial;
+constexpr auto kVector = ForLoop::Kind::Vector;
+
+TEST_F(VerifyProgram, AcceptsACopy) {
+  program.body = {for_loop(0, kVector, {{Load{0, x(loop(0))}}, {Store{y(loop(0)), local(0)}}})};
+  EXPECT_TRUE(verify(program)) << verify(program).error().message;
+}
+
+TEST_F(VerifyProgram, RefusesALocalBeforeItsValue) {
+  program.body = {{Store{y(zero()), local(0)}}};
+  expect_error("local v is read where it has no value");
+}
+
+TEST_F(VerifyProgram, RefusesALocalAfterItsBlock) {
+  program.body = {for_loop(0, kSerial, {{Load{0, x(loop(0))}}}), {Store{y(zero()), local(0)}}};
+  expect_error("local v is read where it has no value");
+}
+
+TEST_F(VerifyProgram, RefusesASecondValue) {
+  program.body = {{Load{0, x(zero())}}, {Load{0, x(zero())}}};
+  expect_error("local v is assigned twice");
+}
+
+TEST_F(VerifyProgram, RefusesALoopVariableOutsideItsLoop) {
+  program.body = {{Load{0, x(loop(0))}}};
+  expect_error("loop variable i is read outside its loop");
+}
+
+TEST_F(VerifyProgram, RefusesAVectorLoopInAVectorLoop) {
+  program.body = {for_loop(0, kVector, {for_loop(1, kVector, {})})};
+  expect_error("vector loop j is inside another");
+}
+
+TEST_F(VerifyProgram, RefusesAConditionThatDiffersBetweenLanes) {
+  const Expr condition = program.exprs.binary(ExprKind::Lt, loop(0), program.exprs.integer(4));
+  program.body = {for_loop(0, kVector, {{If{condition, {}}}})};
+  expect_error("the condition of an if differs between the lanes");
+}
+
+TEST_F(VerifyProgram, RefusesAnExtentThatDiffersBetweenLanes) {
+  auto inner = for_loop(1, kSerial, {});
+  std::get<ForLoop>(inner.node).extent = loop(0);
+  program.body = {for_loop(0, kVector, {std::move(inner)})};
+  expect_error("the extent of a loop differs between the lanes");
+}
+
+TEST_F(VerifyProgram, RefusesTooFewIndices) {
+  program.body = {{Load{0, {Access::Memory::Param, 0, {}, false}}}};
+  expect_error("an access to x has 0 indices for 1 dimensions");
+}
+
+TEST_F(VerifyProgram, RefusesAStoreToAnInput) {
+  program.body = {{Store{x(zero()), program.exprs.constant(1, DType::F32)}}};
+  expect_error("a store to the input x");
+}
+
+TEST_F(VerifyProgram, RefusesAStoreOfAnotherType) {
+  program.body = {{Store{y(zero()), program.exprs.constant(1, DType::F64)}}};
+  expect_error("a stored value is f64 and should be f32");
+}
+
+TEST_F(VerifyProgram, RefusesAReductionOutsideItsLoop) {
+  program.body = {{Reduce{0, Combiner::Sum, program.exprs.constant(1, DType::F32), kNoExpr, 0}}};
+  expect_error("reduction v is not inside the loop it runs over");
+}
+
+TEST_F(VerifyProgram, RefusesAReductionReadInsideItsLoop) {
+  program.body = {for_loop(0, kVector,
+                           {{Load{0, x(loop(0))}},
+                            {Reduce{1, Combiner::Sum, local(0), kNoExpr, 0}},
+                            {Store{y(loop(0)), local(1)}}})};
+  expect_error("local w is read where it has no value");
+}
+
+TEST_F(VerifyProgram, RefusesARegisterIndexThatIsNoNumber) {
+  program.body = {for_loop(0, kSerial, {{Load{0, r(loop(0))}}})};
+  expect_error("the index into register buffer r is no number after unrolling");
+}
+
+TEST_F(VerifyProgram, RefusesADotIntoAnotherShape) {
+  program.body = {{Dot{}}};
+  std::get<Dot>(program.body[0].node).rows = 3;
+  expect_error("the accumulator r of a dot is no register buffer of 3 x 0");
+}
+
+TEST_F(VerifyProgram, RefusesAGridThatDependsOnALoop) {
+  program.grid = {{0, program.exprs.integer(4), 1}, {1, loop(0), 1}};
+  expect_error("a grid axis depends on more than sizes");
+}
+
+TEST_F(VerifyProgram, RefusesTwoThingsOfOneName) {
+  program.local_names = {"v", "x"};
+  expect_error("the name 'x' is taken or empty");
+}
+
+}  // namespace
+}  // namespace opweld::tile
