@@ -1,7 +1,10 @@
 #include "codegen/cpu/emit_program.h"
 
+#include <algorithm>
+
 #include "codegen/cpu/emit_statement.h"
 #include "support/shape.h"
+#include "tile/walk.h"
 
 namespace opweld::cpu {
 
@@ -19,9 +22,16 @@ Dim buffer_bytes(const tile::Buffer& buffer) {
 class ProgramEmitter {
  public:
   ProgramEmitter(const tile::TileProgram& program, int vector_bits, llvm::Module& module)
-      : emission_(program, vector_bits, module), statements_(emission_) {}
+      : emission_(program, vector_bits, module),
+        statements_(emission_),
+        widest_vector_(vector_bits / 32) {
+    tile::for_each_statement(program.body, [&](const tile::Statement& statement) {
+      const auto* loop = std::get_if<tile::ForLoop>(&statement.node);
+      if (loop != nullptr) widest_vector_ = std::max<std::int64_t>(widest_vector_, loop->lanes);
+    });
+  }
 
-  std::vector<std::string> emit(const std::string& name) {
+  void emit(const std::string& name) {
     auto& builder = emission_.builder;
     llvm::Type* const pointer = builder.getPtrTy();
     llvm::Type* const number = builder.getInt64Ty();
@@ -42,7 +52,6 @@ class ProgramEmitter {
     });
     builder.CreateRet(builder.getInt32(0));
     emission_.scopes.close();
-    return statements_.check_messages();
   }
 
  private:
@@ -74,8 +83,7 @@ class ProgramEmitter {
         continue;
       }
       // Whole vectors are read and written, so there is room for the last one to be whole.
-      const std::int64_t lanes = emission_.vector_bits / 32;
-      const std::int64_t elements = *num_elements(buffer.shape).constant() + lanes;
+      const std::int64_t elements = *num_elements(buffer.shape).constant() + widest_vector_;
       llvm::AllocaInst* const slot =
           emission_.new_alloca(llvm::ArrayType::get(emission_.storage_type(buffer.dtype),
                                                     static_cast<std::uint64_t>(elements)),
@@ -114,13 +122,23 @@ class ProgramEmitter {
 
   Emission emission_;
   StatementEmitter statements_;
+  std::int64_t widest_vector_;  // lanes
 };
 
 }  // namespace
 
-std::vector<std::string> emit_program(const tile::TileProgram& program, int vector_bits,
-                                      llvm::Module& module, const std::string& name) {
-  return ProgramEmitter(program, vector_bits, module).emit(name);
+void emit_program(const tile::TileProgram& program, int vector_bits, llvm::Module& module,
+                  const std::string& name) {
+  ProgramEmitter(program, vector_bits, module).emit(name);
+}
+
+std::vector<std::string> check_messages(const tile::TileProgram& program) {
+  std::vector<std::string> messages;
+  tile::for_each_statement(program.body, [&messages](const tile::Statement& statement) {
+    const auto* check = std::get_if<tile::Check>(&statement.node);
+    if (check != nullptr) messages.push_back(check->message);
+  });
+  return messages;
 }
 
 Dim scratch_bytes(const tile::TileProgram& program) {

@@ -9,10 +9,12 @@
 
 namespace opweld::cpu {
 
-// Adds the function `name` with the signature CompiledKernel::Function. Returns the messages of the
-// program's checks, in the order of their codes.
-std::vector<std::string> emit_program(const tile::TileProgram& program, int vector_bits,
-                                      llvm::Module& module, const std::string& name);
+// Adds the function `name` with the signature CompiledKernel::Function.
+void emit_program(const tile::TileProgram& program, int vector_bits, llvm::Module& module,
+                  const std::string& name);
+
+// The messages of the program's checks, in the order of their codes.
+std::vector<std::string> check_messages(const tile::TileProgram& program);
 
 // Bytes of scratch memory that a task of the function takes.
 Dim scratch_bytes(const tile::TileProgram& program);

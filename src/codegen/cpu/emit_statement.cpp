@@ -2,7 +2,6 @@
 
 #include <cassert>
 
-#include "codegen/cpu/vector_lanes.h"
 #include "tile/walk.h"
 
 namespace opweld::cpu {
@@ -17,15 +16,20 @@ std::optional<std::int64_t> constant_extent(const llvm::Value* extent) {
   return constant == nullptr ? std::nullopt : std::optional(constant->getSExtValue());
 }
 
-bool has_reduction_over_lanes(const tile::Block& block) {
-  bool found = false;
-  tile::for_each_statement(block, [&found](const tile::Statement& statement) {
-    found = found || std::holds_alternative<tile::Reduce>(statement.node);
-  });
-  return found;
-}
-
 }  // namespace
+
+StatementEmitter::StatementEmitter(Emission& emission)
+    : emission_(emission),
+      exprs_(emission),
+      memory_(emission, exprs_),
+      reduces_(emission, exprs_),
+      dots_(emission, exprs_, memory_) {
+  tile::for_each_statement(emission.program.body, [this](const tile::Statement& statement) {
+    const auto* check = std::get_if<tile::Check>(&statement.node);
+    const auto code = static_cast<std::uint32_t>(check_codes_.size() + 1);
+    if (check != nullptr) check_codes_.emplace(check, code);
+  });
+}
 
 void StatementEmitter::emit(const tile::Block& block) {
   for (const tile::Statement& statement : block) emit(statement);
@@ -46,26 +50,25 @@ void StatementEmitter::emit(const tile::Map& map) {
 }
 
 void StatementEmitter::emit(const tile::If& statement) {
-  branch(exprs_.value(statement.condition), [&] { emit(statement.then); });
+  branch(exprs_.value(statement.condition), /*barrier=*/true, [&] { emit(statement.then); });
 }
 
-void StatementEmitter::branch(llvm::Value* condition, const std::function<void()>& then) {
+void StatementEmitter::branch(llvm::Value* condition, bool barrier, FunctionRef<void()> then) {
   auto& builder = emission_.builder;
   llvm::BasicBlock* const then_block = emission_.new_block("then");
   llvm::BasicBlock* const after = emission_.new_block("after");
-  builder.CreateCondBr(condition, then_block, after);
+  llvm::BranchInst* const entry = builder.CreateCondBr(condition, then_block, after);
   builder.SetInsertPoint(then_block);
-  emission_.scopes.open(nullptr, /*barrier=*/true);
+  emission_.scopes.open(entry, barrier);
   then();
   emission_.scopes.close();
   builder.CreateBr(after);
   builder.SetInsertPoint(after);
 }
 
-// A lane that fails ends the task: the function returns the number of the check.
+// A lane that fails ends the function, which returns the code of the check.
 void StatementEmitter::emit(const tile::Check& check) {
   auto& builder = emission_.builder;
-  check_messages_.push_back(check.message);
   llvm::Value* failed = builder.CreateNot(exprs_.value(check.condition));
   if (Emission::is_vector(failed)) {
     if (emission_.lanes->mask != nullptr) failed = builder.CreateAnd(failed, emission_.lanes->mask);
@@ -75,7 +78,7 @@ void StatementEmitter::emit(const tile::Check& check) {
   llvm::BasicBlock* const after = emission_.new_block("check.passed");
   builder.CreateCondBr(failed, leave, after);
   builder.SetInsertPoint(leave);
-  builder.CreateRet(builder.getInt32(static_cast<std::uint32_t>(check_messages_.size())));
+  builder.CreateRet(builder.getInt32(check_codes_.at(&check)));
   builder.SetInsertPoint(after);
 }
 
@@ -96,7 +99,7 @@ void StatementEmitter::emit(const ForLoop& loop) {
 }
 
 void StatementEmitter::loop(const std::string& name, llvm::Value* begin, llvm::Value* end,
-                            std::int64_t step, const std::function<void(llvm::Value*)>& body) {
+                            std::int64_t step, FunctionRef<void(llvm::Value*)> body) {
   auto& builder = emission_.builder;
   llvm::BasicBlock* const before = builder.GetInsertBlock();
   llvm::BasicBlock* const inside = emission_.new_block(name);
@@ -136,94 +139,6 @@ void StatementEmitter::emit_unrolled(const ForLoop& loop) {
         emission_.builder.getInt64(static_cast<std::uint64_t>(at)), emission_.scopes.depth()};
     emit(loop.body);
     emission_.scopes.close();
-  }
-}
-
-void StatementEmitter::emit_lanes(const ForLoop& loop, LaneFacts& facts, llvm::Value* base,
-                                  llvm::Value* mask, int accumulator) {
-  emission_.scopes.open(nullptr);
-  emission_.lanes = Lanes{&facts, base, mask, accumulator};
-  emission_.loops[static_cast<std::size_t>(loop.loop)] = {base, emission_.scopes.depth()};
-  emit(loop.body);
-  emission_.lanes.reset();
-  emission_.scopes.close();
-}
-
-void StatementEmitter::emit_masked(const ForLoop& loop, LaneFacts& facts, llvm::Value* base,
-                                   llvm::Value* extent, int accumulator) {
-  auto& builder = emission_.builder;
-  emission_.lanes = Lanes{&facts, base, nullptr, accumulator};  // for the width of the mask
-  llvm::Value* const left = emission_.splat(builder.CreateSub(extent, base));
-  llvm::Value* const mask = builder.CreateICmpSLT(emission_.lane_numbers(), left);
-  emission_.lanes.reset();
-  emit_lanes(loop, facts, base, mask, accumulator);
-}
-
-void StatementEmitter::emit_vector(const ForLoop& loop) {
-  auto& builder = emission_.builder;
-  const int lanes = lanes_of(emission_.program, loop, emission_.vector_bits);
-  const std::int64_t step = std::int64_t{lanes} * loop.unroll;
-  LaneFacts facts(emission_.pool, emission_.index_facts, emission_.program, loop, lanes);
-  emission_.index_facts.set_loop_multiple(loop.loop, lanes);
-  llvm::Value* const extent = exprs_.value(loop.extent);
-  const auto vectors = [&](llvm::Value* first) {
-    for (int i = 0; i < loop.unroll; ++i) {
-      llvm::Value* const offset = builder.getInt64(static_cast<std::uint64_t>(i * lanes));
-      emit_lanes(loop, facts, builder.CreateAdd(first, offset), nullptr, i);
-    }
-  };
-  llvm::Value* const zero = builder.getInt64(0);
-  const auto known = constant_extent(extent);
-  if (known && *known < 2 * step) {
-    // At most one whole iteration: no loop, and constant indices throughout.
-    if (*known >= step) vectors(zero);
-    if (*known % step != 0) {
-      emit_rest(loop, facts, builder.getInt64(static_cast<std::uint64_t>(*known / step * step)),
-                extent);
-    }
-    return;
-  }
-  llvm::Value* const steps = builder.getInt64(static_cast<std::uint64_t>(step));
-  llvm::Value* const whole = builder.CreateMul(builder.CreateSDiv(extent, steps), steps);
-  const std::string& name = emission_.program.loop_names[static_cast<std::size_t>(loop.loop)];
-  this->loop(name, zero, whole, step, vectors);
-  if (known && *known % step == 0) return;
-  emit_rest(loop, facts, whole, extent);
-}
-
-// Vector i of the rest goes to accumulator i, as it would in a whole iteration. Without reductions
-// the accumulator does not matter, and one copy of the body in a loop will do.
-void StatementEmitter::emit_rest(const ForLoop& loop, LaneFacts& facts, llvm::Value* first,
-                                 llvm::Value* extent) {
-  auto& builder = emission_.builder;
-  const int lanes = facts.lanes();
-  if (!has_reduction_over_lanes(loop.body)) {
-    const auto begin = constant_extent(first);
-    const auto end = constant_extent(extent);
-    if (begin && end) {
-      for (std::int64_t at = *begin; at < *end; at += lanes) {
-        llvm::Value* const base = builder.getInt64(static_cast<std::uint64_t>(at));
-        if (at + lanes <= *end) {
-          emit_lanes(loop, facts, base, nullptr, 0);
-        } else {
-          emit_masked(loop, facts, base, extent, 0);
-        }
-      }
-      return;
-    }
-    this->loop("rest", first, extent, lanes,
-               [&](llvm::Value* base) { emit_masked(loop, facts, base, extent, 0); });
-    return;
-  }
-  for (int i = 0; i < loop.unroll; ++i) {
-    llvm::Value* const base =
-        builder.CreateAdd(first, builder.getInt64(static_cast<std::uint64_t>(i * lanes)));
-    llvm::Value* const some_left = builder.CreateICmpSLT(base, extent);
-    if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(some_left)) {
-      if (constant->isOne()) emit_masked(loop, facts, base, extent, i);
-      continue;
-    }
-    branch(some_left, [&] { emit_masked(loop, facts, base, extent, i); });
   }
 }
 

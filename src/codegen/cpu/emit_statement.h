@@ -1,34 +1,29 @@
 // Statements of a tile program: loops, conditions, and what stands in them. Private to this folder.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "codegen/cpu/emission.h"
 #include "codegen/cpu/emit_dot.h"
 #include "codegen/cpu/emit_expr.h"
 #include "codegen/cpu/emit_memory.h"
 #include "codegen/cpu/emit_reduce.h"
+#include "support/function_ref.h"
 
 namespace opweld::cpu {
 
 class StatementEmitter {
  public:
-  explicit StatementEmitter(Emission& emission)
-      : emission_(emission),
-        exprs_(emission),
-        memory_(emission, exprs_),
-        reduces_(emission, exprs_),
-        dots_(emission, exprs_, memory_) {}
+  explicit StatementEmitter(Emission& emission);
 
   void emit(const tile::Block& block);
 
   [[nodiscard]] ExprEmitter& exprs() { return exprs_; }
   [[nodiscard]] MemoryEmitter& memory() { return memory_; }
-  // In the order of the codes that the function returns, from 1.
-  [[nodiscard]] const std::vector<std::string>& check_messages() const { return check_messages_; }
-
-  // for (variable = begin; variable < end; variable += step) body(variable), with a scope of its
-  // own.
+  // for (variable = begin; variable < end; variable += step) body(variable), a scope of its own.
   void loop(const std::string& name, llvm::Value* begin, llvm::Value* end, std::int64_t step,
-            const std::function<void(llvm::Value*)>& body);
+            FunctionRef<void(llvm::Value*)> body);
 
  private:
   void emit(const tile::Statement& statement);
@@ -43,24 +38,25 @@ class StatementEmitter {
 
   void emit_serial(const tile::ForLoop& loop);
   void emit_unrolled(const tile::ForLoop& loop);
+  // if (condition) then(), a scope of its own. What does not depend on the scope may be computed
+  // before it, condition or not, unless it is a barrier.
+  void branch(llvm::Value* condition, bool barrier, FunctionRef<void()> then);
+
+  // emit_vector_loop.cpp
+  struct VectorLoop;
   void emit_vector(const tile::ForLoop& loop);
-  // One vector of a vector loop: lanes from `base` on, as accumulator number `accumulator`.
-  void emit_lanes(const tile::ForLoop& loop, LaneFacts& facts, llvm::Value* base, llvm::Value* mask,
-                  int accumulator);
-  // What whole iterations leave over.
-  void emit_rest(const tile::ForLoop& loop, LaneFacts& facts, llvm::Value* first,
-                 llvm::Value* extent);
-  void emit_masked(const tile::ForLoop& loop, LaneFacts& facts, llvm::Value* base,
-                   llvm::Value* extent, int accumulator);
-  // if (condition) then(), with a scope of its own.
-  void branch(llvm::Value* condition, const std::function<void()>& then);
+  void emit_straight(VectorLoop& loop, std::int64_t extent);
+  void emit_rest(VectorLoop& loop, llvm::Value* first, llvm::Value* extent);
+  void emit_lanes(VectorLoop& loop, llvm::Value* base, llvm::Value* mask, int accumulator);
+  void emit_last_lanes(VectorLoop& loop, llvm::Value* base, llvm::Value* extent, int accumulator);
+  llvm::Value* lanes_below(VectorLoop& loop, llvm::Value* count);
 
   Emission& emission_;
   ExprEmitter exprs_;
   MemoryEmitter memory_;
   ReduceEmitter reduces_;
   DotEmitter dots_;
-  std::vector<std::string> check_messages_;
+  std::map<const tile::Check*, std::uint32_t> check_codes_;
 };
 
 }  // namespace opweld::cpu

@@ -2,48 +2,96 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
-#include <optional>
+#include <set>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 
 #include "codegen/cpu/emit_program.h"
 #include "codegen/cpu/jit_llvm.h"
+#include "support/function_ref.h"
 
 namespace opweld::cpu {
 
+using Function = CompiledKernel::Function;
+
 struct KernelCompiler::Impl {
-  explicit Impl(Jit the_jit, const Target& the_target, const Options& the_options)
-      : jit(std::make_shared<Jit>(std::move(the_jit))), target(the_target), options(the_options) {}
+  Impl(Jit made, int bits, const Options& chosen)
+      : jit(std::make_shared<Jit>(std::move(made))), vector_bits(bits), options(chosen) {}
 
   // The machine code of every kernel made here lives as long as any of them.
   std::shared_ptr<Jit> jit;
-  Target target;
+  int vector_bits;
   Options options;
-  std::unordered_map<std::string, std::shared_ptr<const CompiledKernel>> compiled;  // by text
+  std::unordered_map<std::string, Function> functions;  // by canonical text
   int next_number = 0;
 
-  Expected<std::shared_ptr<const CompiledKernel>> compile(const tile::TileProgram& program,
-                                                          const std::string& symbol);
+  Expected<Function> compile(const tile::TileProgram& program, const std::string& symbol);
+  Expected<std::unique_ptr<llvm::Module>> make_module(const tile::TileProgram& program,
+                                                      llvm::LLVMContext& context, bool optimize);
 };
 
 namespace {
 
-std::vector<std::string> symbol_names(const tile::TileProgram& program) {
-  std::vector<std::string> names;
-  for (const Dim& symbol : program.symbols) names.push_back(symbol.as_symbol()->name);
-  return names;
+void clear_messages(tile::Block& block) {
+  for (tile::Statement& statement : block) {
+    if (auto* check = std::get_if<tile::Check>(&statement.node)) check->message.clear();
+    if (auto* loop = std::get_if<tile::ForLoop>(&statement.node)) clear_messages(loop->body);
+    if (auto* condition = std::get_if<tile::If>(&statement.node)) clear_messages(condition->then);
+  }
 }
 
-JitTarget jit_target(const Target& target) {
-  return {target.cpu, target.features, target.vector_bits};
+// What the code depends on: the program without the names, which only readers need, and without the
+// messages of its checks.
+std::string canonical_text(tile::TileProgram program) {
+  const auto rename = [](auto& names, const char* letter) {
+    for (std::size_t i = 0; i < names.size(); ++i) names[i] = letter + std::to_string(i);
+  };
+  program.name = "k";
+  for (std::size_t i = 0; i < program.params.size(); ++i) {
+    program.params[i].name = "p" + std::to_string(i);
+  }
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    program.buffers[i].name = "b" + std::to_string(i);
+  }
+  rename(program.loop_names, "l");
+  rename(program.local_names, "v");
+  clear_messages(program.body);
+  return to_text(program);
+}
+
+// All of the kernel but its code.
+Expected<std::shared_ptr<CompiledKernel>> describe(const tile::TileProgram& program) {
+  auto kernel = std::make_shared<CompiledKernel>();
+  std::vector<std::string> names;
+  for (const Dim& symbol : program.symbols) names.push_back(symbol.as_symbol()->name);
+  OPWELD_TRY(kernel->num_tasks, CompiledDim::compile(num_tasks(program), names));
+  OPWELD_TRY(kernel->scratch_bytes, CompiledDim::compile(scratch_bytes(program), names));
+  kernel->check_messages = check_messages(program);
+  return kernel;
+}
+
+// Calls work(i) for all i below `count` on up to `threads` threads, this one among them.
+void for_each_in_parallel(std::size_t count, int threads, FunctionRef<void(std::size_t)> work) {
+  std::atomic<std::size_t> next{0};
+  const auto take_turns = [&] {
+    for (std::size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) work(i);
+  };
+  std::vector<std::thread> helpers;
+  for (std::size_t i = 1; i < std::min(static_cast<std::size_t>(threads), count); ++i) {
+    helpers.emplace_back(take_turns);
+  }
+  take_turns();
+  for (std::thread& helper : helpers) helper.join();
 }
 
 }  // namespace
 
 Expected<KernelCompiler> KernelCompiler::create(const Target& target, const Options& options) {
-  OPWELD_TRY(Jit jit, Jit::create(jit_target(target)));
-  return KernelCompiler(std::make_unique<Impl>(std::move(jit), target, options));
+  // A foreign target can still be looked at; it is compile() that needs to run the code.
+  const JitTarget jit_target{target.cpu, target.features, target.vector_bits};
+  OPWELD_TRY(Jit jit, Jit::create(jit_target, Foreign::Allow));
+  return KernelCompiler(std::make_unique<Impl>(std::move(jit), target.vector_bits, options));
 }
 
 KernelCompiler::KernelCompiler(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -51,20 +99,14 @@ KernelCompiler::KernelCompiler(KernelCompiler&&) noexcept = default;
 KernelCompiler& KernelCompiler::operator=(KernelCompiler&&) noexcept = default;
 KernelCompiler::~KernelCompiler() = default;
 
-Expected<std::shared_ptr<const CompiledKernel>> KernelCompiler::Impl::compile(
-    const tile::TileProgram& program, const std::string& symbol) {
-  auto kernel = std::make_shared<CompiledKernel>();
-  const std::vector<std::string> names = symbol_names(program);
-  OPWELD_TRY(kernel->num_tasks, CompiledDim::compile(num_tasks(program), names));
-  OPWELD_TRY(kernel->scratch_bytes, CompiledDim::compile(scratch_bytes(program), names));
+Expected<Function> KernelCompiler::Impl::compile(const tile::TileProgram& program,
+                                                 const std::string& symbol) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = new_module(*jit, context, symbol);
-  kernel->check_messages = emit_program(program, target.vector_bits, *module, symbol);
+  emit_program(program, vector_bits, *module, symbol);
   OPWELD_CHECK(add_module(*jit, std::move(module)));
   OPWELD_TRY(void* const address, jit->lookup(symbol));
-  kernel->function = reinterpret_cast<CompiledKernel::Function>(address);
-  kernel->code_owner = jit;
-  return kernel;
+  return reinterpret_cast<Function>(address);
 }
 
 Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::compile(
@@ -73,59 +115,54 @@ Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::com
     const tile::TileProgram* program;
     std::string text;
     std::string symbol;
+    Expected<Function> function = nullptr;
   };
   std::vector<Job> jobs;
   std::vector<std::string> texts;
+  std::set<std::string_view> queued;
   for (const tile::TileProgram* program : programs) {
-    texts.push_back(to_text(*program));
-    if (!impl_->compiled.try_emplace(texts.back()).second) continue;
     OPWELD_CHECK(verify(*program));
-    jobs.push_back({program, texts.back(), fmt::format("kernel_{}", impl_->next_number++)});
+    texts.push_back(canonical_text(*program));
   }
-  std::mutex mutex;
-  std::optional<Error> error;
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next.fetch_add(1); i < jobs.size(); i = next.fetch_add(1)) {
-      auto kernel = impl_->compile(*jobs[i].program, jobs[i].symbol);
-      const std::lock_guard lock(mutex);
-      if (kernel) {
-        impl_->compiled[jobs[i].text] = std::move(*kernel);
-      } else {
-        error = kernel.error().with_context(jobs[i].program->name);
-      }
-    }
-  };
-  std::vector<std::thread> helpers;
-  const auto wanted =
-      std::min<std::size_t>(static_cast<std::size_t>(impl_->options.threads), jobs.size());
-  for (std::size_t i = 1; i < wanted; ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-  if (error) {
-    for (const Job& job : jobs) impl_->compiled.erase(job.text);
-    return tl::unexpected(*error);
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    if (impl_->functions.contains(texts[i]) || !queued.insert(texts[i]).second) continue;
+    jobs.push_back({programs[i], texts[i], fmt::format("kernel_{}", impl_->next_number++)});
+  }
+  for_each_in_parallel(jobs.size(), impl_->options.threads, [&](std::size_t i) {
+    jobs[i].function = impl_->compile(*jobs[i].program, jobs[i].symbol);
+  });
+  for (Job& job : jobs) {
+    if (!job.function) return tl::unexpected(job.function.error().with_context(job.program->name));
+    impl_->functions.emplace(job.text, *job.function);
   }
   std::vector<std::shared_ptr<const CompiledKernel>> kernels;
-  for (const std::string& text : texts) kernels.push_back(impl_->compiled.at(text));
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    OPWELD_TRY(auto kernel, describe(*programs[i]));
+    kernel->function = impl_->functions.at(texts[i]);
+    kernel->code_owner = impl_->jit;
+    kernels.push_back(std::move(kernel));
+  }
   return kernels;
 }
 
-Expected<std::string> KernelCompiler::llvm_ir(const tile::TileProgram& program, bool optimized) {
+Expected<std::unique_ptr<llvm::Module>> KernelCompiler::Impl::make_module(
+    const tile::TileProgram& program, llvm::LLVMContext& context, bool optimize) {
   OPWELD_CHECK(verify(program));
+  auto module = new_module(*jit, context, program.name);
+  emit_program(program, vector_bits, *module, program.name);
+  if (optimize) OPWELD_CHECK(cpu::optimize(*jit, *module));
+  return module;
+}
+
+Expected<std::string> KernelCompiler::llvm_ir(const tile::TileProgram& program, bool optimized) {
   llvm::LLVMContext context;
-  const std::unique_ptr<llvm::Module> module = new_module(*impl_->jit, context, program.name);
-  emit_program(program, impl_->target.vector_bits, *module, program.name);
-  if (optimized) OPWELD_CHECK(optimize(*impl_->jit, *module));
+  OPWELD_TRY(const auto module, impl_->make_module(program, context, optimized));
   return ir_text(*module);
 }
 
 Expected<std::string> KernelCompiler::assembly(const tile::TileProgram& program) {
-  OPWELD_CHECK(verify(program));
   llvm::LLVMContext context;
-  const std::unique_ptr<llvm::Module> module = new_module(*impl_->jit, context, program.name);
-  emit_program(program, impl_->target.vector_bits, *module, program.name);
-  OPWELD_CHECK(optimize(*impl_->jit, *module));
+  OPWELD_TRY(const auto module, impl_->make_module(program, context, true));
   return emit_assembly(*impl_->jit, *module);
 }
 

@@ -38,13 +38,12 @@ class CompiledKernel {
   std::shared_ptr<void> code_owner;  // keeps the machine code mapped
 };
 
-// Compiles programs for one target; equal programs (by text) are compiled once. Errors are our own
-// faults or a target that cannot run here.
+// Compiles programs for one target. Programs that differ in names and messages only share one
+// function. Errors are our own faults or a target that cannot run here. Not thread-safe.
 class KernelCompiler {
  public:
   struct Options {
-    bool keep_assembly = false;  // for dumps and tests
-    int threads = 1;             // compile on this many threads
+    int threads = 1;  // compile on this many threads
   };
   static Expected<KernelCompiler> create(const Target& target, const Options& options);
   KernelCompiler(KernelCompiler&&) noexcept;
