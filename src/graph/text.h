@@ -44,8 +44,8 @@ std::string to_text(const Graph& graph, const PrintOptions& options = {});
 // Makes the node of a statement: infers its result types, or says why it cannot. build_node() of
 // ops/builder.h is the one that knows all operators.
 using NodeMaker =
-    std::function<Expected<Node*>(Graph& graph, std::string op, std::vector<Value*> operands,
-                                  Attributes attributes, Source source)>;
+    std::function<Expected<Node*>(Graph& graph, std::string_view op, std::vector<Value*> operands,
+                                  Attributes attributes, const Source& source)>;
 
 // Errors carry "line L, column C". Types that the text states must be those the maker arrives at.
 // Without a maker every node must state its result types, and any operator goes.

@@ -259,8 +259,8 @@ class Parser {
       return graph_.add_node(std::move(op), std::move(operands), std::move(attributes),
                              std::move(types), std::move(source));
     }
-    OPWELD_TRY(Node* const node, maker_(graph_, std::move(op), std::move(operands),
-                                        std::move(attributes), std::move(source)));
+    OPWELD_TRY(Node* const node,
+               maker_(graph_, op, std::move(operands), std::move(attributes), source));
     if (static_cast<int>(results.size()) != node->num_results()) {
       return fail("{} has {} results, but {} are named", node->op(), node->num_results(),
                   results.size());

@@ -78,6 +78,7 @@ std::optional<std::vector<Dim>> pointwise_contents(
     sizes.push_back(std::move(*constant));
   }
   std::vector<const Sizes*> pointers;
+  pointers.reserve(sizes.size());
   for (const Sizes& each : sizes) pointers.push_back(&each);
 
   std::vector<Dim> contents;

@@ -50,8 +50,8 @@ Tensor scalar_tensor(double value, DType dtype) {
 
 }  // namespace
 
-Expected<Node*> build_node(Graph& graph, std::string op, std::vector<Value*> operands,
-                           Attributes attributes, Source source, Node* before) {
+Expected<Node*> build_node(Graph& graph, std::string_view op, std::vector<Value*> operands,
+                           Attributes attributes, const Source& source, Node* before) {
   const OpDef* def = find_op(op);
   if (def == nullptr) {
     const Error error = unknown_operator(op);
@@ -65,8 +65,8 @@ Expected<Node*> build_node(Graph& graph, std::string op, std::vector<Value*> ope
 
 Value* Builder::op(std::string_view name, std::vector<Value*> operands, Attributes attributes) {
   if (!status_) return nullptr;
-  auto node = build_node(graph_, std::string(name), std::move(operands), std::move(attributes),
-                         source_, before_);
+  auto node =
+      build_node(graph_, name, std::move(operands), std::move(attributes), source_, before_);
   if (!node) {
     status_ = tl::unexpected(node.error());
     return nullptr;

@@ -14,8 +14,9 @@ namespace opweld {
 
 // Appends (or inserts before `before`) the operator after checking its schema and inferring its
 // result types and contents. Errors name the operator, the source node if given, and the operand.
-Expected<Node*> build_node(Graph& graph, std::string op, std::vector<Value*> operands,
-                           Attributes attributes = {}, Source source = {}, Node* before = nullptr);
+Expected<Node*> build_node(Graph& graph, std::string_view op, std::vector<Value*> operands,
+                           Attributes attributes = {}, const Source& source = {},
+                           Node* before = nullptr);
 
 // Thin sugar over build_node for rules and tests: every call returns result 0. Sources are copied
 // from `source`; all nodes go before `before` when it is set. The first error sticks: later calls

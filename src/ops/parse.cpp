@@ -3,10 +3,9 @@
 namespace opweld {
 
 Expected<Graph> parse_graph(std::string_view text) {
-  return parse_graph_text(text, [](Graph& graph, std::string op, std::vector<Value*> operands,
-                                   Attributes attributes, Source source) {
-    return build_node(graph, std::move(op), std::move(operands), std::move(attributes),
-                      std::move(source));
+  return parse_graph_text(text, [](Graph& graph, std::string_view op, std::vector<Value*> operands,
+                                   Attributes attributes, const Source& source) {
+    return build_node(graph, op, std::move(operands), std::move(attributes), source);
   });
 }
 

@@ -117,6 +117,7 @@ class Evaluator {
       operands.push_back(operand != nullptr ? copies.at(operand) : nullptr);
     }
     std::vector<TensorType> types;
+    types.reserve(static_cast<std::size_t>(node.num_results()));
     for (int index = 0; index < node.num_results(); ++index) {
       types.push_back(node.result(index)->type());
     }

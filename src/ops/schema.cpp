@@ -141,6 +141,7 @@ Status check_attributes(const OpDef& def, Attributes& attributes) {
   for (const auto& [name, attribute] : attributes) {
     if (find_attribute(def, name) == nullptr) {
       std::vector<std::string_view> known;
+      known.reserve(def.attributes.size());
       for (const AttributeDef& each : def.attributes) known.push_back(each.name);
       return fail("has no attribute '{}'; it has {}", name,
                   known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
@@ -151,6 +152,9 @@ Status check_attributes(const OpDef& def, Attributes& attributes) {
     if (given == nullptr) {
       if (!wanted.required) continue;
       return fail("attribute '{}' ({}) is missing", wanted.name, kind_name(wanted.kind));
+    }
+    if (const auto* shape = std::get_if<Shape>(given); shape != nullptr && has_overflow(*shape)) {
+      return fail("attribute '{}' overflows 64 bits: {}", wanted.name, to_string(*shape));
     }
     if (kind_of(*given) == wanted.kind) continue;
     auto adapted = adapt(*given, wanted.kind);

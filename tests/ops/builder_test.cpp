@@ -107,6 +107,48 @@ TEST_F(BuildNode, ChecksAttributes) {
             "constant: attribute 'value' (a tensor) is missing");
   EXPECT_EQ(message(build_node(graph_, "constant", {}, {{"value", 1.5}})),
             "constant: attribute 'value' must be a tensor, not a real number");
+  EXPECT_EQ(message(build_node(graph_, "reshape", {x}, {{"shape", Shape{2, Dim::overflow()}}})),
+            "reshape: attribute 'shape' overflows 64 bits: [2, overflow]");
+}
+
+TEST_F(BuildNode, MakesAttributesTheKindOfTheSchema) {
+  Value* x = input(DType::F32, {2, 3});
+  auto reshaped = build_node(graph_, "reshape", {x}, {{"shape", Ints{3, 2}}});
+  ASSERT_TRUE(reshaped) << message(reshaped);
+  EXPECT_EQ((*reshaped)->attributes().shape("shape"), (Shape{3, 2}));
+  auto flat = build_node(graph_, "reshape", {x}, {{"shape", std::int64_t{6}}});
+  ASSERT_TRUE(flat) << message(flat);
+  EXPECT_EQ((*flat)->attributes().shape("shape"), Shape{6});
+  EXPECT_TRUE(verify(graph_));
+}
+
+TEST_F(BuildNode, ParsesTextWithInference) {
+  auto graph = parse_graph(R"(
+    graph g(%x: f32[b, 3], %y: f32[c, 1]) {
+      %sum = add(%x, %y) @"/Add"
+      %flat: f32[3*b] = reshape(%sum) {shape = <3*b>}
+      return %flat as "out"
+    })");
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_TRUE(verify(*graph));
+  const std::string text = to_text(*graph);
+  EXPECT_THAT(text, HasSubstr("assume b == c, \"add '/Add': axis -2 of the operands must be equal\""));
+  auto again = parse_graph(text);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(to_text(*again), text) << "the assumption is not made twice";
+
+  const auto error = [](std::string_view statement) {
+    auto parsed = parse_graph(
+        fmt::format("graph g(%x: f32[b, 3]) {{\n  {}\n  return %x as \"y\"\n}}", statement));
+    return parsed ? "no error" : parsed.error().message;
+  };
+  EXPECT_EQ(error("%y: f32[b, 4] = add(%x, %x)"),
+            "line 2, column 19: 'y' is f32[b, 3], not f32[b, 4]");
+  EXPECT_EQ(error("%y = ad(%x, %x)"),
+            "line 2, column 8: unknown operator 'ad'; did you mean 'add'?");
+  EXPECT_EQ(error("%y, %z = add(%x, %x)"),
+            "line 2, column 12: add has 1 results, but 2 are named");
+  EXPECT_EQ(error("%y = add(%x, _)"), "line 2, column 8: add: operand 'b' is missing");
 }
 
 TEST_F(BuildNode, KnowsTheElementsOfShapeArithmetic) {
