@@ -1,6 +1,7 @@
 // Tables of operators and values: what an operator must give, whatever the dtype.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -34,9 +35,10 @@ struct VectorCase {
   Attributes attributes = {};
 };
 
-// Equal, up to the few roundings of an evaluation in double where the dtype shows them.
+// Equal, up to the few roundings of an evaluation in double where the dtype shows them. They are
+// relative to the value, or to `unit` if that is more, where the formula cancels.
 inline void expect_close(const Tensor& actual, DType dtype, const Sizes& sizes,
-                         const std::vector<double>& values) {
+                         const std::vector<double>& values, double unit = 0) {
   if (dtype != DType::F64) return expect_tensor(actual, dtype, sizes, values);
   EXPECT_EQ(actual.dtype(), dtype);
   ASSERT_EQ(actual.sizes(), sizes);
@@ -45,7 +47,8 @@ inline void expect_close(const Tensor& actual, DType dtype, const Sizes& sizes,
     if (std::isnan(values[i]) || std::isinf(values[i])) {
       EXPECT_THAT(element, testing::NanSensitiveDoubleEq(values[i])) << "element " << i;
     } else {
-      EXPECT_NEAR(element, values[i], 2e-15 * std::fabs(values[i])) << "element " << i;
+      const double size = std::max(std::fabs(values[i]), unit);
+      EXPECT_NEAR(element, values[i], 2e-15 * size) << "element " << i;
     }
   }
 }
