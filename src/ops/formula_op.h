@@ -4,7 +4,6 @@
 
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "ops/pointwise.h"
@@ -15,12 +14,12 @@ namespace opweld {
 // `formula` is a function (Term) or (Term, const Attributes&), `real` likewise of a double.
 template <auto formula, auto real>
 OpDef formula_op(std::string_view name, std::string_view summary,
-                 std::vector<AttributeDef> attributes = {}) {
+                 const std::vector<AttributeDef>& attributes = {}) {
   return {.name = name,
           .summary = summary,
           .trait = FusionTrait::Pointwise,
           .operands = {{"x", kFloats}},
-          .attributes = std::move(attributes),
+          .attributes = attributes,
           .infer = infer_same_dtype,
           .evaluate = evaluate_real<real>,
           .scalar = [](const OpContext& context, ExprPool& pool, std::span<const Expr> arguments) {

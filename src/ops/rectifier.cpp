@@ -126,10 +126,11 @@ template <Term (*formula)(Term, const Attributes&), double (*real)(double, const
 OpDef rectifier(std::string_view name, std::string_view summary,
                 const std::vector<std::string_view>& parameters) {
   std::vector<AttributeDef> attributes;
+  attributes.reserve(parameters.size());
   for (const std::string_view parameter : parameters) {
     attributes.push_back({parameter, AttributeKind::Real, false});
   }
-  return formula_op<formula, real>(name, summary, std::move(attributes));
+  return formula_op<formula, real>(name, summary, attributes);
 }
 
 OpDef relu_op() {
