@@ -71,5 +71,26 @@ TEST(Slice, SymbolicBoundsAreProvenOrChecked) {
   EXPECT_FALSE(evaluate(graph, std::vector{data, zeros(DType::F32, {4})}).has_value());
 }
 
+// The evaluation stands on its own feet: whoever calls it need not have checked the assumptions.
+TEST(Slice, EvaluationChecksTheRangeItself) {
+  const Tensor x = floats({4}, {0, 1, 2, 3});
+  const Tensor* operands[] = {&x};
+  const auto run = [&](std::int64_t start, std::int64_t size, std::int64_t step) {
+    Tensor results[] = {zeros(DType::F32, {size})};
+    const Attributes attributes = slicing({Dim::symbol("s")}, {size}, {step});
+    return find_op("slice")->evaluate({operands, attributes, {{"s", start}}, results}).has_value();
+  };
+  EXPECT_TRUE(run(1, 3, 1));
+  EXPECT_FALSE(run(2, 3, 1));
+  EXPECT_FALSE(run(4, 1, 1));
+  EXPECT_TRUE(run(0, 2, 3));
+  EXPECT_FALSE(run(1, 2, 3));
+  EXPECT_TRUE(run(3, 4, -1));
+  EXPECT_FALSE(run(2, 4, -1));
+  EXPECT_TRUE(run(3, 2, -3));
+  EXPECT_FALSE(run(3, 2, -4));
+  EXPECT_TRUE(run(9, 0, 1));
+}
+
 }  // namespace
 }  // namespace opweld
