@@ -1,5 +1,5 @@
 // one_hot: indices spelled as vectors with a single "on".
-#include "ops/builder.h"
+#include "ops/composite.h"
 #include "ops/element_walk.h"
 #include "ops/families.h"
 #include "ops/infer_helpers.h"
@@ -49,7 +49,7 @@ Value* pick(Builder& builder, Value* values, std::int64_t which) {
 
 // select(index == iota, on, off), after negative indices have been moved up by the depth.
 Expected<std::vector<Value*>> one_hot_body(Graph& graph, const Node& node) {
-  Builder builder(graph, node.result()->producer(), node.source());
+  Builder builder = body_builder(graph, node);
   const auto axis = node.attributes().integer("axis");
   const Shape& depth = node.attributes().shape("depth");
   Shape column = node.operand(0)->shape();
@@ -67,8 +67,7 @@ Expected<std::vector<Value*>> one_hot_body(Graph& graph, const Node& node) {
   Value* off = pick(builder, node.operand(1), 0);
   Value* on = pick(builder, node.operand(1), 1);
   Value* result = builder.op("select", {is_hot, on, off});
-  OPWELD_CHECK(builder.status());
-  return std::vector<Value*>{result};
+  return finish_body(builder, result);
 }
 
 }  // namespace

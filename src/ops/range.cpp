@@ -1,5 +1,5 @@
 // range: numbers at equal distances.
-#include "ops/builder.h"
+#include "ops/composite.h"
 #include "ops/families.h"
 #include "ops/shape_values.h"
 #include "ops/size_rules.h"
@@ -46,7 +46,7 @@ Status evaluate_range(const EvalContext& context) {
 
 // start + iota * step in the compute type: a half cannot count beyond 2048.
 Expected<std::vector<Value*>> range_body(Graph& graph, const Node& node) {
-  Builder builder(graph, node.result()->producer(), node.source());
+  Builder builder = body_builder(graph, node);
   const DType dtype = node.operand(0)->dtype();
   const DType wide = compute_dtype(dtype);
   Value* count = builder.op(
@@ -55,8 +55,7 @@ Expected<std::vector<Value*>> range_body(Graph& graph, const Node& node) {
   Value* distance = builder.binary("mul", count, builder.cast(node.operand(1), wide));
   Value* sum = builder.binary("add", builder.cast(node.operand(0), wide), distance);
   Value* result = builder.cast(sum, dtype);
-  OPWELD_CHECK(builder.status());
-  return std::vector<Value*>{result};
+  return finish_body(builder, result);
 }
 
 }  // namespace

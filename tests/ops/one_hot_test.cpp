@@ -34,9 +34,11 @@ std::vector<Case> cases() {
 
 TEST(OneHot, NumpyValues) {
   for (const Case& test : cases()) {
-    expect_result(
-        run_op("one_hot", {test.indices, floats({2}, {0, 1})}, encoding(test.depth, test.axis)),
-        DType::F32, test.sizes, test.values);
+    for (const Meaning meaning : {Meaning::Definition, Meaning::Body}) {
+      expect_result(run_op("one_hot", {test.indices, floats({2}, {0, 1})},
+                           encoding(test.depth, test.axis), meaning),
+                    DType::F32, test.sizes, test.values);
+    }
   }
 }
 

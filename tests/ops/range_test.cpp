@@ -9,9 +9,11 @@ Attributes of_length(const Dim& length) {
 
 void expect_range(DType dtype, double start, double step, std::int64_t length,
                   const std::vector<double>& values) {
-  expect_result(run_op("range", {make_tensor(dtype, {}, {start}), make_tensor(dtype, {}, {step})},
-                       of_length(length)),
-                dtype, {length}, values);
+  for (const Meaning meaning : {Meaning::Definition, Meaning::Body}) {
+    expect_result(run_op("range", {make_tensor(dtype, {}, {start}), make_tensor(dtype, {}, {step})},
+                         of_length(length), meaning),
+                  dtype, {length}, values);
+  }
 }
 
 TEST(Range, EveryKindOfNumber) {

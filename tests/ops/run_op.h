@@ -56,11 +56,14 @@ inline Tensor random_bits(DType dtype, Sizes sizes, unsigned seed) {
   return tensor;
 }
 
+enum class Meaning { Definition, Body };
+
 // The operator alone in a graph whose inputs have the operands' types; a tensor without data (a
-// default-constructed one) stands for an absent operand.
+// default-constructed one) stands for an absent operand. A composite may be replaced by its body.
 inline Expected<std::vector<Tensor>> run_op(const std::string& op,
                                             const std::vector<Tensor>& operands,
-                                            Attributes attributes) {
+                                            Attributes attributes,
+                                            Meaning meaning = Meaning::Definition) {
   Graph graph;
   std::vector<Value*> values;
   std::vector<Tensor> inputs;
@@ -76,8 +79,16 @@ inline Expected<std::vector<Tensor>> run_op(const std::string& op,
     inputs.push_back(operand);
   }
   OPWELD_TRY(Node * node, build_node(graph, op, values, std::move(attributes)));
-  for (int i = 0; i < node->num_results(); ++i) {
-    graph.add_output("y" + std::to_string(i), node->result(i));
+  std::vector<Value*> results;
+  for (int i = 0; i < node->num_results(); ++i) results.push_back(node->result(i));
+  if (meaning == Meaning::Body) {
+    OPWELD_TRY(results, op_def(*node).body(graph, *node));
+    EXPECT_EQ(results[0]->type(), node->result()->type());
+    graph.erase(node);
+    OPWELD_CHECK(verify(graph));
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    graph.add_output("y" + std::to_string(i), results[i]);
   }
   return evaluate(graph, inputs);
 }
