@@ -57,6 +57,7 @@ struct Jit::Impl {
   JitTarget target;
   std::string triple;
   llvm::DataLayout layout{""};
+  bool has_f16c = false;
   std::string missing;  // features the host lacks; empty if it can run the code
   LinkErrors errors;
   std::unique_ptr<llvm::orc::LLJIT> link;  // null if the host cannot run the code
@@ -68,6 +69,8 @@ struct JitAccess {
 };
 
 namespace {
+
+constexpr const char* kF16cFlag = "opweld.f16c";
 
 void initialize_llvm() {
   [[maybe_unused]] static const bool once = [] {
@@ -211,6 +214,7 @@ Expected<Jit> Jit::create(const JitTarget& target, Foreign foreign) {
   OPWELD_CHECK(check_names(impl->triple, target));
   OPWELD_TRY(const auto machine, target_machine(impl->triple, target));
   impl->layout = machine->createDataLayout();
+  impl->has_f16c = machine->getMCSubtargetInfo()->checkFeatures("+f16c");
   impl->missing = missing_on_host(*machine->getMCSubtargetInfo());
   if (impl->missing.empty()) {
     OPWELD_TRY(impl->link, make_linker(impl->triple, target));
@@ -277,7 +281,14 @@ std::unique_ptr<llvm::Module> new_module(const Jit& jit, llvm::LLVMContext& cont
   auto module = std::make_unique<llvm::Module>(name, context);
   module->setTargetTriple(impl.triple);
   module->setDataLayout(impl.layout);
+  module->addModuleFlag(llvm::Module::Error, kF16cFlag, impl.has_f16c ? 1 : 0);
   return module;
+}
+
+bool has_f16c(const llvm::Module& module) {
+  const auto* const flag =
+      llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(kF16cFlag));
+  return flag != nullptr && flag->isOne();
 }
 
 void request_unroll(llvm::BranchInst* latch, int count) {

@@ -16,9 +16,13 @@
 
 namespace opweld::cpu {
 
-// An empty module with the triple and data layout of the target.
+// An empty module with the triple and data layout of the target, and a note of has_f16c().
 std::unique_ptr<llvm::Module> new_module(const Jit& jit, llvm::LLVMContext& context,
                                          const std::string& name);
+
+// Whether the target that a module was made for converts between f16 and f32 in hardware. Without,
+// LLVM would call functions that a process need not have.
+bool has_f16c(const llvm::Module& module);
 
 // Asks for the loop that `latch` closes to be unrolled `count` times; loops not asked for stay.
 // A trip count that `count` does not divide is handled by a remainder loop. The step of the loop's

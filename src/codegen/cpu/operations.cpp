@@ -7,6 +7,7 @@
 
 #include "codegen/cpu/elementary.h"
 #include "codegen/cpu/integer_operations.h"
+#include "codegen/cpu/vector_math.h"
 
 namespace opweld::cpu {
 namespace {
@@ -174,11 +175,9 @@ llvm::Value* emit_widen(Builder& builder, llvm::Value* stored, DType storage) {
   };
   switch (storage) {
     case DType::F16:
-      return builder.CreateFPExt(stored, widened(DType::F32));
-    case DType::BF16: {
-      llvm::Value* const bits = builder.CreateZExt(stored, widened(DType::I32));
-      return builder.CreateBitCast(builder.CreateShl(bits, 16), widened(DType::F32));
-    }
+      return emit_f32_from_f16(builder, stored);
+    case DType::BF16:
+      return emit_f32_from_bf16(builder, stored);
     case DType::I16:
     case DType::I8:
       return builder.CreateSExt(stored, widened(DType::I32));
@@ -195,19 +194,9 @@ llvm::Value* emit_narrow(Builder& builder, llvm::Value* value, DType storage) {
   const auto narrowed = [&](llvm::Type* type) { return shaped(type, value); };
   switch (storage) {
     case DType::F16:
-      return builder.CreateFPTrunc(value, narrowed(builder.getHalfTy()));
-    case DType::BF16: {
-      // Adds half of the last kept place, to even on a tie; a NaN keeps its sign and becomes quiet.
-      llvm::Value* const bits = builder.CreateBitCast(value, narrowed(builder.getInt32Ty()));
-      const auto number = [&](std::uint64_t n) {
-        return llvm::ConstantInt::get(bits->getType(), n);
-      };
-      llvm::Value* const last = builder.CreateAnd(builder.CreateLShr(bits, 16), number(1));
-      llvm::Value* const rounded = builder.CreateAdd(bits, builder.CreateAdd(number(0x7fff), last));
-      llvm::Value* const quiet = builder.CreateOr(bits, number(0x400000));
-      llvm::Value* const kept = builder.CreateSelect(is_nan(builder, value), quiet, rounded);
-      return builder.CreateTrunc(builder.CreateLShr(kept, 16), narrowed(builder.getInt16Ty()));
-    }
+      return emit_f16_from_f32(builder, value);
+    case DType::BF16:
+      return emit_bf16_from_f32(builder, value);
     case DType::I16:
       return builder.CreateTrunc(value, narrowed(builder.getInt16Ty()));
     case DType::I8:
