@@ -98,7 +98,7 @@ void ProgramBuilder::when(Expr condition, const std::function<void()>& body) {
   emit({If{condition, take_block(body)}});
 }
 
-Access ProgramBuilder::at(MemoryRef memory, std::vector<IndexValue> index) {
+Access ProgramBuilder::at(MemoryRef memory, const std::vector<IndexValue>& index) {
   Access access{memory.memory, memory.target, {}, false};
   for (const IndexValue& value : index) access.index.push_back(value.in(exprs()));
   return access;

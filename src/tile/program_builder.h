@@ -88,7 +88,7 @@ class ProgramBuilder {
   void when(Expr condition, const std::function<void()>& body);
 
   // Places: one index per dimension, or a linear element offset.
-  Access at(MemoryRef memory, std::vector<IndexValue> index);
+  Access at(MemoryRef memory, const std::vector<IndexValue>& index);
   Access at_offset(MemoryRef memory, const IndexValue& offset);
 
   // Statements that define a local return it as an expression. Names are for readers only.

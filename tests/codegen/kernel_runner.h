@@ -47,8 +47,9 @@ class GuardedArray {
   GuardedArray& operator=(const GuardedArray&) = delete;
   ~GuardedArray() {
     const auto* const start = reinterpret_cast<const std::byte*>(data_);
-    EXPECT_TRUE(std::all_of<const std::byte*>(base_, start, [](std::byte each) { return each == std::byte{0x5a}; }))
-        << "wrote before the first element";
+    EXPECT_TRUE(std::all_of<const std::byte*>(base_, start, [](std::byte each) {
+      return each == std::byte{0x5a};
+    })) << "wrote before the first element";
     munmap(base_, mapped_);
   }
 

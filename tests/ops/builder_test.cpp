@@ -132,7 +132,8 @@ TEST_F(BuildNode, ParsesTextWithInference) {
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_TRUE(verify(*graph));
   const std::string text = to_text(*graph);
-  EXPECT_THAT(text, HasSubstr("assume b == c, \"add '/Add': axis -2 of the operands must be equal\""));
+  EXPECT_THAT(text,
+              HasSubstr("assume b == c, \"add '/Add': axis -2 of the operands must be equal\""));
   auto again = parse_graph(text);
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(to_text(*again), text) << "the assumption is not made twice";
@@ -146,8 +147,7 @@ TEST_F(BuildNode, ParsesTextWithInference) {
             "line 2, column 19: 'y' is f32[b, 3], not f32[b, 4]");
   EXPECT_EQ(error("%y = ad(%x, %x)"),
             "line 2, column 8: unknown operator 'ad'; did you mean 'add'?");
-  EXPECT_EQ(error("%y, %z = add(%x, %x)"),
-            "line 2, column 12: add has 1 results, but 2 are named");
+  EXPECT_EQ(error("%y, %z = add(%x, %x)"), "line 2, column 12: add has 1 results, but 2 are named");
   EXPECT_EQ(error("%y = add(%x, _)"), "line 2, column 8: add: operand 'b' is missing");
 }
 
