@@ -59,7 +59,7 @@ TEST(Sizes, AreTheValuesOfTheSymbols) {
 
 TEST(Sizes, NoneAndTooLarge) {
   expect_result(run_op("sizes", {}, {{"values", Shape{}}}), DType::I64, {0}, {});
-  expect_error(run_op("sizes", {}, {{"values", Shape{Dim::overflow()}}}), "too large");
+  expect_error(run_op("sizes", {}, {{"values", Shape{Dim::overflow()}}}), "overflows 64 bits");
 }
 
 }  // namespace
