@@ -122,7 +122,9 @@ void DotEmitter::step(const Operands& operands, Tile& tile, llvm::Value* k) {
   const int rows = operands.dot->rows;
   const int vectors = operands.vectors;
   const auto accumulate = [&](int row, int vector, llvm::Value* a, llvm::Value* b) {
-    llvm::Value*& accumulator = tile[static_cast<std::size_t>(row * vectors + vector)];
+    llvm::Value*& accumulator =
+        tile[static_cast<std::size_t>(row) * static_cast<std::size_t>(vectors) +
+             static_cast<std::size_t>(vector)];
     accumulator = multiply_add(a, b, accumulator);
   };
   std::vector<llvm::Value*> held;

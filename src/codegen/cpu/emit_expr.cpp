@@ -47,7 +47,7 @@ Scoped ExprEmitter::leaf(const ExprNode& node) {
 }
 
 Scoped ExprEmitter::compound(const ExprNode& node, Scoped (ExprEmitter::*argument)(Expr)) {
-  const auto count = static_cast<std::size_t>(node.num_arguments);
+  const auto count = static_cast<std::size_t>(static_cast<unsigned char>(node.num_arguments));
   std::array<llvm::Value*, 3> arguments{};
   int depth = 0;
   bool vector = false;
@@ -78,6 +78,7 @@ llvm::Constant* ExprEmitter::constant(const ExprNode& node) const {
 
 llvm::Value* ExprEmitter::size(const Dim& dim) {
   std::vector<std::string> names;
+  names.reserve(emission_.program.symbols.size());
   for (const Dim& symbol : emission_.program.symbols) names.push_back(symbol.as_symbol()->name);
   const auto compiled = CompiledDim::compile(dim, names);
   assert(compiled && "every symbol of a program is in its list");

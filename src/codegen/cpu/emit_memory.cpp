@@ -287,6 +287,7 @@ void MemoryEmitter::make_alias_facts() {
   llvm::MDBuilder metadata(emission_.context);
   llvm::MDNode* const domain = metadata.createAnonymousAliasScopeDomain(program.name);
   std::vector<llvm::MDNode*> scopes;
+  scopes.reserve(program.params.size() + program.buffers.size());
   for (std::size_t i = 0; i < program.params.size() + program.buffers.size(); ++i) {
     scopes.push_back(metadata.createAnonymousAliasScope(domain));
   }
