@@ -12,6 +12,13 @@ target_include_directories(opweld_libzip SYSTEM INTERFACE ${OPWELD_LIBZIP_INCLUD
 target_link_libraries(opweld_libzip INTERFACE ${OPWELD_LIBZIP})
 find_package(Protobuf REQUIRED)
 find_package(ONNX REQUIRED)
+# The message classes of ONNX; Debian 13 exports them in a namespace, Debian 12 without one.
+add_library(opweld_onnx INTERFACE)
+if(TARGET ONNX::onnx_proto)
+  target_link_libraries(opweld_onnx INTERFACE ONNX::onnx_proto)
+else()
+  target_link_libraries(opweld_onnx INTERFACE onnx_proto)
+endif()
 if(OPWELD_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()
