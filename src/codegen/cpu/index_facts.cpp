@@ -106,12 +106,14 @@ std::optional<Expr> LaneFacts::compute_stride(Expr expr) {
   if (!a || !b) return std::nullopt;
   if (node.kind != ExprKind::Mul) {
     if (number(*b) == 0) return a;
+    if (number(*a) == 0 && node.kind == ExprKind::Add) return b;
     return pool_.binary(node.kind, *a, *b);
   }
   for (const int invariant : {0, 1}) {
     if (varies(node.arguments[invariant])) continue;
     const Expr factor = node.arguments[invariant];
     const Expr step = invariant == 0 ? *b : *a;
+    if (number(step) == 0) return step;
     return number(step) == 1 ? factor : pool_.binary(ExprKind::Mul, step, factor);
   }
   return std::nullopt;
