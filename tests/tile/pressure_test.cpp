@@ -1,0 +1,112 @@
+#include "tile/pressure.h"
+
+#include <gtest/gtest.h>
+
+#include "tile/program_builder.h"
+
+namespace opweld::tile {
+namespace {
+
+Target eight_lanes() {
+  Target target;
+  target.vector_bits = 256;
+  return target;
+}
+
+int registers(const TileProgram& program) {
+  return estimate_pressure(program, eight_lanes()).vector_registers;
+}
+
+TEST(Pressure, CountsWhatIsAliveAtOnce) {
+  // All inputs are loaded before the first is used.
+  for (const int inputs : {2, 5, 20}) {
+    ProgramBuilder program("sum");
+    std::vector<MemoryRef> x;
+    for (int i = 0; i < inputs; ++i) x.push_back(program.input("x", DType::F32, {64}));
+    const MemoryRef y = program.output("y", DType::F32, {64});
+    program.vector("i", 64, {.unroll = 4}, [&](Expr i) {
+      std::vector<Expr> values;
+      for (const MemoryRef& each : x) values.push_back(program.load(program.at(each, {i})));
+      Expr sum = values[0];
+      for (int k = 1; k < inputs; ++k) {
+        sum = program.exprs().binary(ExprKind::Add, sum, values[static_cast<std::size_t>(k)]);
+      }
+      program.store(program.at(y, {i}), sum);
+    });
+    EXPECT_EQ(registers(program.finish()), inputs);
+  }
+}
+
+TEST(Pressure, AValueThatIsUsedAtOnceDiesAtOnce) {
+  ProgramBuilder program("chain");
+  const MemoryRef x = program.input("x", DType::F32, {64});
+  const MemoryRef y = program.output("y", DType::F32, {64});
+  program.vector("i", 64, [&](Expr i) {
+    Expr sum = program.load(program.at(x, {i}));
+    for (int k = 0; k < 30; ++k) {
+      sum = program.map(
+          program.exprs().binary(ExprKind::Mul, sum, program.exprs().constant(k + 2, DType::F32)));
+    }
+    program.store(program.at(y, {i}), sum);
+  });
+  EXPECT_EQ(registers(program.finish()), 1);
+}
+
+TEST(Pressure, KeepsValuesThroughNestedLoops) {
+  ProgramBuilder program("nested");
+  const MemoryRef x = program.input("x", DType::F32, {8, 64});
+  const MemoryRef y = program.output("y", DType::F32, {64});
+  ExprPool& pool = program.exprs();
+  program.vector("i", 64, [&](Expr i) {
+    const Expr a = program.load(program.at(x, {0, i}));
+    const Expr b = program.load(program.at(x, {1, i}));
+    Expr sum = kNoExpr;
+    program.serial("k", 8, [&](Expr k) {
+      const Expr v = program.load(program.at(x, {k, i}));
+      const Expr scaled = program.map(pool.binary(ExprKind::Mul, v, a));
+      sum = program.reduce(Combiner::Sum, pool.binary(ExprKind::Add, scaled, b), k);
+    });
+    program.store(program.at(y, {i}), sum);
+  });
+  // a and b until the loop ends, the accumulator, and the value in hand.
+  EXPECT_EQ(registers(program.finish()), 4);
+}
+
+TEST(Pressure, CountsAccumulatorsForEachUnrolledVector) {
+  ProgramBuilder program("sum");
+  const MemoryRef x = program.input("x", DType::F32, {64});
+  const MemoryRef y = program.output("y", DType::F32, {1});
+  Expr sum = kNoExpr;
+  program.vector("i", 64, {.unroll = 4}, [&](Expr i) {
+    sum = program.reduce(Combiner::Sum, program.load(program.at(x, {i})), i);
+  });
+  program.store(program.at(y, {0}), sum);
+  EXPECT_EQ(registers(program.finish()), 5);
+}
+
+TEST(Pressure, CountsTheTileOfADot) {
+  ProgramBuilder program("dot");
+  const MemoryRef a = program.input("a", DType::F32, {6, 64});
+  const MemoryRef b = program.input("b", DType::F32, {64, 16});
+  const MemoryRef tile = program.buffer("tile", DType::F32, {6, 16}, Buffer::Space::Register);
+  program.buffer("row", DType::F32, {100}, Buffer::Space::Cache);
+  ExprPool& pool = program.exprs();
+  Dot dot;
+  dot.accumulator = tile.target;
+  dot.a = program.at_offset(a, 0);
+  dot.a_row_stride = pool.integer(64);
+  dot.a_depth_stride = pool.integer(1);
+  dot.b = program.at_offset(b, 0);
+  dot.b_depth_stride = pool.integer(16);
+  dot.depth = pool.integer(64);
+  dot.rows = 6;
+  dot.columns = 16;
+  program.dot(dot);
+  const Pressure pressure = estimate_pressure(program.finish(), eight_lanes());
+  // 6 x 2 accumulators, 2 vectors of b, one broadcast of a.
+  EXPECT_EQ(pressure.vector_registers, 15);
+  EXPECT_EQ(pressure.cache_bytes, Dim(400));
+}
+
+}  // namespace
+}  // namespace opweld::tile
