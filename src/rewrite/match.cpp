@@ -1,6 +1,30 @@
 #include "rewrite/match.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 namespace opweld {
+
+namespace {
+
+// The distance from 1 to the next number of the dtype.
+double epsilon_of(DType dtype) {
+  switch (dtype) {
+    case DType::F64:
+      return std::numeric_limits<double>::epsilon();
+    case DType::F32:
+      return std::numeric_limits<float>::epsilon();
+    case DType::F16:
+      return 0x1p-10;
+    case DType::BF16:
+      return 0x1p-7;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
 
 Node* made_by(const Value* value, std::string_view op) {
   Node* const node = value == nullptr ? nullptr : value->producer();
@@ -15,8 +39,44 @@ std::optional<double> scalar_constant(const Value* value) {
   return is_float(tensor.dtype()) ? tensor.get_double(0) : static_cast<double>(tensor.get_int(0));
 }
 
+bool is_about(double number, double expected, DType dtype) {
+  return std::abs(number - expected) <= 2 * epsilon_of(dtype) * std::abs(expected);
+}
+
+bool is_about(const Value* value, double expected) {
+  const auto number = scalar_constant(value);
+  return number && is_about(*number, expected, value->dtype());
+}
+
 bool has_one_reader(const Value* value) {
   return value->uses().size() == 1 && !value->is_graph_output();
+}
+
+Node* only_reader(const Value* value) {
+  const auto& uses = value->uses();
+  if (uses.empty() || value->is_graph_output()) return nullptr;
+  Node* const first = uses.front().node;
+  const bool alone =
+      std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.node == first; });
+  return alone ? first : nullptr;
+}
+
+Value* other_operand(const Node& node, const Value* value) {
+  if (node.num_operands() != 2) return nullptr;
+  if (node.operand(0) == value) return node.operand(1);
+  return node.operand(1) == value ? node.operand(0) : nullptr;
+}
+
+bool is_closed(std::span<Node* const> nodes, const Node* root) {
+  const auto inside = [&](const Node* node) {
+    return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  };
+  return std::all_of(nodes.begin(), nodes.end(), [&](const Node* node) {
+    if (node == root) return true;
+    const auto& uses = node->result()->uses();
+    return !node->result()->is_graph_output() &&
+           std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return inside(use.node); });
+  });
 }
 
 Value* scaled_operand(const Node& node, double& factor) {
@@ -39,6 +99,18 @@ Value* scaled_operand(const Node& node, double& factor) {
   return nullptr;
 }
 
+std::optional<int> first_reduced_axis(const Node& reduction) {
+  const Attributes& attributes = reduction.attributes();
+  const int rank = reduction.operand(0)->rank();
+  if (!attributes.has("axes") || attributes.integer("keepdims", 1) != 1) return std::nullopt;
+  Ints axes = attributes.ints("axes");
+  for (std::int64_t& axis : axes) axis = axis < 0 ? axis + rank : axis;
+  std::sort(axes.begin(), axes.end());
+  if (axes.empty() || axes.back() != rank - 1) return std::nullopt;
+  const bool no_gap = axes.back() - axes.front() + 1 == static_cast<std::int64_t>(axes.size());
+  return no_gap ? std::optional(static_cast<int>(axes.front())) : std::nullopt;
+}
+
 bool swaps_last_axes(const Node& transpose) {
   const Ints& permutation = transpose.attributes().ints("permutation");
   const auto rank = static_cast<std::int64_t>(permutation.size());
@@ -50,6 +122,25 @@ bool swaps_last_axes(const Node& transpose) {
     if (permutation[static_cast<std::size_t>(axis)] != wanted) return false;
   }
   return true;
+}
+
+bool spreads_over(const Value* value, const Shape& shape) {
+  if (value->rank() > static_cast<int>(shape.size())) return false;
+  const std::size_t offset = shape.size() - static_cast<std::size_t>(value->rank());
+  for (std::size_t axis = 0; axis < value->shape().size(); ++axis) {
+    const Dim& size = value->shape()[axis];
+    if (!(size == Dim(1)) && !(size == shape[offset + axis])) return false;
+  }
+  return true;
+}
+
+Source raised_source(const Node& root, std::string_view op) {
+  return {root.source().name, std::string(op), root.source().scope};
+}
+
+void replace_by_raised(Graph& graph, Value* old, Value* raised) {
+  if (raised->name().empty()) raised->set_name(old->name());
+  graph.replace_all_uses(old, raised);
 }
 
 }  // namespace opweld

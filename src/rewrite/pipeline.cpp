@@ -4,6 +4,11 @@
 #include "rewrite/dce.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/raise/attention.h"
+#include "rewrite/raise/gelu.h"
+#include "rewrite/raise/layer_norm.h"
+#include "rewrite/raise/rms_norm.h"
+#include "rewrite/raise/silu.h"
+#include "rewrite/raise/softmax.h"
 #include "rewrite/simplify.h"
 
 namespace opweld {
@@ -16,8 +21,17 @@ std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
       {"dce", eliminate_dead_code},              // unread nodes go
   };
   if (options.raise && !options.strict) {
-    passes.push_back({"raise-attention", raise_attention});  // softmax(QK')V -> attention
-    passes.push_back({"sweep", eliminate_dead_code});        // what was raised is read no more
+    passes.insert(
+        passes.end(),
+        {
+            {"raise-softmax", raise_softmax},        // exp(x - max) / sum -> softmax
+            {"raise-layer-norm", raise_layer_norm},  // before rms_norm, which is a part of it
+            {"raise-rms-norm", raise_rms_norm},      // x / sqrt(mean(x^2) + e) * w -> rms_norm
+            {"raise-gelu", raise_gelu},              // x (1 + erf(x / sqrt 2)) / 2 -> gelu
+            {"raise-silu", raise_silu},              // x sigmoid(x) -> silu
+            {"raise-attention", raise_attention},    // softmax(QK') V -> attention
+            {"sweep", eliminate_dead_code},          // what was raised is read no more
+        });
   }
   return passes;
 }
