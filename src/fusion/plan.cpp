@@ -54,6 +54,7 @@ void complete_kernel(Kernel& kernel) {
   kernel.constants.clear();
   kernel.outputs.clear();
   std::vector<std::string> names;
+  std::vector<Source> named;
   for (const Node* node : kernel.nodes) {
     for (Value* operand : node->operands()) {
       if (operand == nullptr || inside.contains(operand->producer())) continue;
@@ -68,7 +69,13 @@ void complete_kernel(Kernel& kernel) {
           uses.begin(), uses.end(), [&](const Use& use) { return !inside.contains(use.node); });
       if (read_outside || result->is_graph_output()) add_once(kernel.outputs, result);
     }
-    names.push_back(node->source().op.empty() ? node->op() : node->source().op);
+    // An operator of the model that takes several nodes here is named once.
+    const Source& source = node->source();
+    if (!source.name.empty() && std::find(named.begin(), named.end(), source) != named.end()) {
+      continue;
+    }
+    named.push_back(source);
+    names.push_back(source.op.empty() ? node->op() : source.op);
   }
   kernel.scope = common_scope(kernel.nodes);
   kernel.label = fmt::format("{}", fmt::join(names, " + "));

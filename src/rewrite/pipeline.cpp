@@ -30,7 +30,9 @@ std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
             {"raise-gelu", raise_gelu},              // x (1 + erf(x / sqrt 2)) / 2 -> gelu
             {"raise-silu", raise_silu},              // x sigmoid(x) -> silu
             {"raise-attention", raise_attention},    // softmax(QK') V -> attention
-            {"sweep", eliminate_dead_code},          // what was raised is read no more
+            {"simplify-raised", simplify},           // transposes beside what was raised meet
+            {"cse-raised", eliminate_common_subexpressions},
+            {"sweep", eliminate_dead_code},
         });
   }
   return passes;

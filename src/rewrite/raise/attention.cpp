@@ -85,17 +85,6 @@ Value* without_repeated_heads(Value* value) {
   return matches ? heads : value;
 }
 
-// Whether the mask spreads over the scores without making them larger.
-bool fits(const Value* mask, const Shape& scores) {
-  if (mask->rank() > static_cast<int>(scores.size())) return false;
-  const std::size_t offset = scores.size() - static_cast<std::size_t>(mask->rank());
-  for (std::size_t axis = 0; axis < mask->shape().size(); ++axis) {
-    const Dim& size = mask->shape()[axis];
-    if (!(size == Dim(1)) && !(size == scores[offset + axis])) return false;
-  }
-  return true;
-}
-
 // The softmax runs over the keys and nothing else reads its result.
 bool is_weights(const Node& softmax) {
   const std::int64_t axis = softmax.attributes().integer("axis", -1);
@@ -118,7 +107,7 @@ Status raise_at(Graph& graph, Node& output) {
       if (operand->rank() != 4 || !(operand->shape()[axis] == shape[axis])) return {};
     }
   }
-  if (scores.mask != nullptr && !fits(scores.mask, shape)) return {};
+  if (scores.mask != nullptr && !spreads_over(scores.mask, shape)) return {};
   if (scores.mask != nullptr && scores.mask->dtype() != DType::Bool &&
       scores.mask->dtype() != q_scaled->dtype()) {
     return {};
@@ -126,27 +115,29 @@ Status raise_at(Graph& graph, Node& output) {
 
   double scale = scores.scale;
   Value* const q = without_scale(q_scaled, scale);
-  Builder builder(graph, &output, {output.source().name, "Attention", output.source().scope});
+  Builder builder(graph, &output, raised_source(output, "Attention"));
+  Builder helper(graph, &output, raised_source(output, "Transpose"));
   Value* k = nullptr;
   Value* const keys = without_scale(k_transposed, scale);
   if (Node* const transpose = made_by(keys, "transpose");
       transpose && swaps_last_axes(*transpose)) {
     k = without_repeated_heads(without_scale(transpose->operand(0), scale));
   } else {
-    k = builder.transpose(keys, {0, 1, 3, 2});
+    k = helper.transpose(keys, {0, 1, 3, 2});
   }
   Value* v = without_repeated_heads(v_full);
   // Heads are repeated on both or on neither.
   if (!(k->shape()[1] == v->shape()[1])) {
     v = v_full;
-    k = builder.transpose(keys, {0, 1, 3, 2});
+    k = helper.transpose(keys, {0, 1, 3, 2});
   }
   std::vector<Value*> operands = {q, k, v};
   if (scores.mask != nullptr) operands.push_back(scores.mask);
   Value* const attention =
       builder.op("attention", std::move(operands), {{"scale", scale}, {"causal", "none"}});
-  if (!builder.status()) return builder.status();
-  graph.replace_all_uses(output.result(), attention);
+  OPWELD_CHECK(helper.status());
+  OPWELD_CHECK(builder.status());
+  replace_by_raised(graph, output.result(), attention);
   return {};
 }
 

@@ -1,0 +1,203 @@
+// Views move elements and compute nothing: a rule is exact if every element of the result comes
+// from the same place as before.
+#include <algorithm>
+
+#include "rewrite/match.h"
+#include "rewrite/simplify_rules.h"
+
+namespace opweld {
+
+namespace {
+
+bool is_identity(const Ints& permutation) {
+  for (std::size_t axis = 0; axis < permutation.size(); ++axis) {
+    if (permutation[axis] != static_cast<std::int64_t>(axis)) return false;
+  }
+  return true;
+}
+
+// transpose that moves nothing -> x
+Value* transpose_of_nothing(Builder&, Node& node) {
+  return is_identity(node.attributes().ints("permutation")) ? node.operand(0) : nullptr;
+}
+
+// transpose(transpose(x)) -> one transpose, or x
+Value* transpose_of_transpose(Builder& build, Node& node) {
+  const Node* const inner = made_by(node.operand(0), "transpose");
+  if (inner == nullptr) return nullptr;
+  const Ints& first = inner->attributes().ints("permutation");
+  Ints both;
+  for (const std::int64_t axis : node.attributes().ints("permutation")) {
+    both.push_back(first[static_cast<std::size_t>(axis)]);
+  }
+  return is_identity(both) ? inner->operand(0) : build.transpose(inner->operand(0), both);
+}
+
+// transpose that moves axes of one element only -> reshape, which moves nothing in memory
+Value* transpose_of_single_elements(Builder& build, Node& node) {
+  const Shape& shape = node.operand(0)->shape();
+  std::int64_t last = -1;
+  for (const std::int64_t axis : node.attributes().ints("permutation")) {
+    if (shape[static_cast<std::size_t>(axis)] == Dim(1)) continue;
+    if (axis < last) return nullptr;
+    last = axis;
+  }
+  return build.reshape(node.operand(0), node.result()->shape());
+}
+
+// reshape or expand to the shape that is there -> x
+Value* same_type(Builder&, Node& node) {
+  return node.operand(0)->type() == node.result()->type() ? node.operand(0) : nullptr;
+}
+
+// reshape(reshape(x)) -> reshape(x): the elements keep their order in both.
+Value* reshape_of_reshape(Builder& build, Node& node) {
+  const Node* const inner = made_by(node.operand(0), "reshape");
+  if (inner == nullptr) return nullptr;
+  Value* const x = inner->operand(0);
+  return x->type() == node.result()->type() ? x : build.reshape(x, node.result()->shape());
+}
+
+// reshape(reduce(x) without the reduced axes) that puts them back with size 1 -> reduce(x) that
+// keeps them
+Value* reshape_of_reduction(Builder& build, Node& node) {
+  const Node* const reduction = node.operand(0)->producer();
+  if (reduction == nullptr || !reduction->op().starts_with("reduce_")) return nullptr;
+  const Attributes& attributes = reduction->attributes();
+  if (attributes.integer("keepdims", 1) != 0 || !attributes.has("axes")) return nullptr;
+  if (!has_one_reader(node.operand(0)) || reduction->num_operands() != 1) return nullptr;
+  Shape kept = reduction->operand(0)->shape();
+  const auto rank = static_cast<std::int64_t>(kept.size());
+  for (const std::int64_t axis : attributes.ints("axes")) {
+    kept[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = 1;
+  }
+  if (kept != node.result()->shape()) return nullptr;
+  Attributes keeping = attributes;
+  keeping.set("keepdims", std::int64_t{1});
+  return build.op(reduction->op(), {reduction->operand(0)}, std::move(keeping));
+}
+
+// expand(expand(x)) -> expand(x): an axis of one element that the first repeats, the second leaves.
+Value* expand_of_expand(Builder& build, Node& node) {
+  const Node* const inner = made_by(node.operand(0), "expand");
+  return inner == nullptr ? nullptr : build.expand(inner->operand(0), node.result()->shape());
+}
+
+// slice of everything in order -> x
+Value* slice_of_all(Builder&, Node& node) {
+  const Ints& steps = node.attributes().ints("steps");
+  const bool in_order =
+      std::all_of(steps.begin(), steps.end(), [](auto step) { return step == 1; });
+  return in_order && node.operand(0)->type() == node.result()->type() ? node.operand(0) : nullptr;
+}
+
+// slice(slice(x)) with steps of 1 -> one slice
+Value* slice_of_slice(Builder& build, Node& node) {
+  const Node* const inner = made_by(node.operand(0), "slice");
+  if (inner == nullptr) return nullptr;
+  for (const Node* each : {static_cast<const Node*>(&node), inner}) {
+    const Ints& steps = each->attributes().ints("steps");
+    if (std::any_of(steps.begin(), steps.end(), [](auto step) { return step != 1; })) {
+      return nullptr;
+    }
+  }
+  Shape starts = inner->attributes().shape("starts");
+  const Shape& further = node.attributes().shape("starts");
+  for (std::size_t axis = 0; axis < starts.size(); ++axis) starts[axis] += further[axis];
+  return build.op("slice", {inner->operand(0)},
+                  {{"starts", std::move(starts)},
+                   {"sizes", node.attributes().shape("sizes")},
+                   {"steps", node.attributes().ints("steps")}});
+}
+
+// Whether `second` is the slice that goes on along the axis where `first` ends, of the same value.
+bool continues(const Node& first, const Node& second, std::size_t axis) {
+  const Shape& from = first.attributes().shape("starts");
+  const Shape& to = second.attributes().shape("starts");
+  const Shape& sizes = first.attributes().shape("sizes");
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const Dim expected = i == axis ? from[i] + sizes[i] : from[i];
+    const bool step_of_one =
+        first.attributes().ints("steps")[i] == 1 && second.attributes().ints("steps")[i] == 1;
+    if (!step_of_one || to[i] != expected) return false;
+  }
+  return first.operand(0) == second.operand(0);
+}
+
+// concat of one operand -> x
+Value* concat_of_one(Builder&, Node& node) {
+  return node.num_operands() == 1 ? node.operand(0) : nullptr;
+}
+
+// concat without the operands that are empty
+Value* concat_of_empty(Builder& build, Node& node) {
+  const auto axis = static_cast<std::size_t>(node.attributes().integer("axis"));
+  std::vector<Value*> filled;
+  for (Value* operand : node.operands()) {
+    if (operand->shape()[axis] != Dim(0)) filled.push_back(operand);
+  }
+  if (filled.empty() || static_cast<int>(filled.size()) == node.num_operands()) return nullptr;
+  return filled.size() == 1 ? filled[0] : build.op("concat", std::move(filled), node.attributes());
+}
+
+// concat of all the slices of x, one after the other -> x
+Value* concat_of_slices(Builder&, Node& node) {
+  const auto axis = static_cast<std::size_t>(node.attributes().integer("axis"));
+  const Node* const first = made_by(node.operand(0), "slice");
+  if (first == nullptr || first->operand(0)->type() != node.result()->type()) return nullptr;
+  const Node* before = first;
+  for (int index = 1; index < node.num_operands(); ++index) {
+    const Node* const slice = made_by(node.operand(index), "slice");
+    if (slice == nullptr || !continues(*before, *slice, axis)) return nullptr;
+    before = slice;
+  }
+  // The result is as large as x, so that the slices begin at its beginning.
+  const Shape& starts = first->attributes().shape("starts");
+  const bool from_start =
+      std::all_of(starts.begin(), starts.end(), [](const Dim& start) { return start == Dim(0); });
+  return from_start ? first->operand(0) : nullptr;
+}
+
+// tile that repeats nothing -> x
+Value* tile_of_one(Builder&, Node& node) {
+  const Shape& repeats = node.attributes().shape("repeats");
+  const bool once =
+      std::all_of(repeats.begin(), repeats.end(), [](const Dim& count) { return count == Dim(1); });
+  return once ? node.operand(0) : nullptr;
+}
+
+// pad with nothing -> x
+Value* pad_of_nothing(Builder&, Node& node) {
+  for (const char* side : {"before", "after"}) {
+    const Shape& amounts = node.attributes().shape(side);
+    if (std::any_of(amounts.begin(), amounts.end(), [](const Dim& n) { return n != Dim(0); })) {
+      return nullptr;
+    }
+  }
+  return node.operand(0);
+}
+
+}  // namespace
+
+std::span<const SimplifyRule> view_simplifications() {
+  static constexpr SimplifyRule kRules[] = {
+      {"transpose", transpose_of_nothing},
+      {"transpose", transpose_of_transpose},
+      {"transpose", transpose_of_single_elements},
+      {"reshape", same_type},
+      {"reshape", reshape_of_reshape},
+      {"reshape", reshape_of_reduction},
+      {"expand", same_type},
+      {"expand", expand_of_expand},
+      {"slice", slice_of_all},
+      {"slice", slice_of_slice},
+      {"concat", concat_of_one},
+      {"concat", concat_of_empty},
+      {"concat", concat_of_slices},
+      {"tile", tile_of_one},
+      {"pad", pad_of_nothing},
+  };
+  return kRules;
+}
+
+}  // namespace opweld
