@@ -55,6 +55,8 @@ void complete_kernel(Kernel& kernel) {
   kernel.outputs.clear();
   std::vector<std::string> names;
   std::vector<Source> named;
+  names.reserve(kernel.nodes.size());
+  named.reserve(kernel.nodes.size());
   for (const Node* node : kernel.nodes) {
     for (Value* operand : node->operands()) {
       if (operand == nullptr || inside.contains(operand->producer())) continue;
@@ -161,6 +163,7 @@ std::string to_text(const FusionPlan& plan) {
   std::string text;
   for (const Kernel& kernel : plan.kernels) {
     std::vector<std::string> names;
+    names.reserve(kernel.nodes.size());
     for (const Node* node : kernel.nodes) names.push_back(node->op());
     text += fmt::format("{} {}: {}\n", kernel.id, to_string(kernel.kind), fmt::join(names, " + "));
   }
