@@ -87,6 +87,10 @@ Expr ElementBuilder::load(int param, const Shape& shape, std::span<const Expr> i
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis] == Dim(1)) access.index[axis] = math_.constant(0);
   }
+  if (const auto offset = math_.undivided_offset(access.index, shape)) {
+    access.index = {*offset};
+    access.linear = true;
+  }
   return program_.load(access, where_);
 }
 

@@ -1,8 +1,25 @@
 #include "tile/index_math.h"
 
+#include <algorithm>
 #include <cassert>
+#include <numeric>
 
 namespace opweld::tile {
+
+namespace {
+
+// The terms of a sum, left to right.
+void collect_terms(const ExprPool& pool, Expr a, std::vector<Expr>& terms) {
+  const ExprNode& node = pool[a];
+  if (node.kind == ExprKind::Add) {
+    collect_terms(pool, node.arguments[0], terms);
+    collect_terms(pool, node.arguments[1], terms);
+  } else {
+    terms.push_back(a);
+  }
+}
+
+}  // namespace
 
 std::optional<Dim> IndexMath::known(Expr a) const {
   const ExprNode& node = pool_[a];
@@ -57,7 +74,51 @@ Expr IndexMath::add(Expr a, Expr b) {
   if (left && right) return size(*left + *right);
   if (left && *left == Dim(0)) return b;
   if (right && *right == Dim(0)) return a;
+  if (const auto joined = join_split(a, b)) return *joined;
   return pool_.binary(ExprKind::Add, a, b);
+}
+
+// (x / d) * (d * c) + (x mod d) * c -> x * c: what a reshape took apart and a layout puts together.
+std::optional<Expr> IndexMath::join_split(Expr a, Expr b) {
+  std::vector<Expr> left;
+  std::vector<Expr> right;
+  collect_terms(pool_, a, left);
+  collect_terms(pool_, b, right);
+  for (Expr& one : left) {
+    for (auto other = right.begin(); other != right.end(); ++other) {
+      auto whole = joined(one, *other);
+      if (!whole) whole = joined(*other, one);
+      if (!whole) continue;
+      one = *whole;
+      right.erase(other);
+      left.insert(left.end(), right.begin(), right.end());
+      return std::accumulate(left.begin() + 1, left.end(), left.front(),
+                             [this](Expr sum, Expr next) { return add(sum, next); });
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Expr> IndexMath::joined(Expr quotient, Expr remainder) {
+  const Term high = term(quotient);
+  const Term low = term(remainder);
+  const ExprNode div = pool_[high.base];
+  const ExprNode mod = pool_[low.base];
+  if (div.kind != ExprKind::Div || mod.kind != ExprKind::Mod) return std::nullopt;
+  if (div.arguments[0] != mod.arguments[0] || div.arguments[1] != mod.arguments[1]) {
+    return std::nullopt;
+  }
+  const auto divisor = known(div.arguments[1]);
+  if (!divisor || !(high.factor == low.factor * *divisor)) return std::nullopt;
+  return mul(div.arguments[0], low.factor);
+}
+
+IndexMath::Term IndexMath::term(Expr a) const {
+  const ExprNode& node = pool_[a];
+  if (node.kind == ExprKind::Mul) {
+    if (const auto factor = known(node.arguments[1])) return {node.arguments[0], *factor};
+  }
+  return {a, 1};
 }
 
 Expr IndexMath::sub(Expr a, Expr b) {
@@ -105,21 +166,6 @@ std::optional<Expr> IndexMath::exact_quotient(Expr a, const Dim& divisor) {
   }
   return std::nullopt;
 }
-
-namespace {
-
-// The terms of a sum, left to right.
-void collect_terms(const ExprPool& pool, Expr a, std::vector<Expr>& terms) {
-  const ExprNode& node = pool[a];
-  if (node.kind == ExprKind::Add) {
-    collect_terms(pool, node.arguments[0], terms);
-    collect_terms(pool, node.arguments[1], terms);
-  } else {
-    terms.push_back(a);
-  }
-}
-
-}  // namespace
 
 // (q * d + r) / d == q when 0 <= r < d; otherwise only the exact multiples leave the division:
 // floor((q * d + r) / d) == q + floor(r / d) for r >= 0.
@@ -177,6 +223,18 @@ Expr IndexMath::linearize(std::span<const Expr> index, const Shape& shape) {
     stride *= shape[axis];
   }
   return offset;
+}
+
+std::optional<Expr> IndexMath::undivided_offset(std::span<const Expr> index, const Shape& shape) {
+  const auto divides = [this](Expr expr) {
+    const auto reachable = reachable_exprs(pool_, expr);
+    return std::any_of(reachable.begin(), reachable.end(), [this](Expr each) {
+      return pool_[each].kind == ExprKind::Div || pool_[each].kind == ExprKind::Mod;
+    });
+  };
+  if (std::none_of(index.begin(), index.end(), divides)) return std::nullopt;
+  const Expr offset = linearize(index, shape);
+  return divides(offset) ? std::nullopt : std::optional(offset);
 }
 
 std::vector<Expr> IndexMath::delinearize(Expr linear, const Shape& shape) {

@@ -35,6 +35,8 @@ class IndexMath {
 
   // Row-major linear offset of `index` in a dense tensor of `shape`, and back.
   Expr linearize(std::span<const Expr> index, const Shape& shape);
+  // The linear offset, if it is free of the divisions that the index has.
+  std::optional<Expr> undivided_offset(std::span<const Expr> index, const Shape& shape);
   std::vector<Expr> delinearize(Expr linear, const Shape& shape);
 
   // The index into a tensor of shape `from` of the element that stands at `index` of its reshape to
@@ -50,6 +52,15 @@ class IndexMath {
 
  private:
   [[nodiscard]] bool below(Expr a, const Dim& limit) const;
+  // a == base * factor
+  struct Term {
+    Expr base;
+    Dim factor;
+  };
+  [[nodiscard]] Term term(Expr a) const;
+  // a + b where a term of one is the quotient and a term of the other the remainder of a division.
+  std::optional<Expr> join_split(Expr a, Expr b);
+  std::optional<Expr> joined(Expr quotient, Expr remainder);
   // a == quotient * divisor exactly, for a whole term; absent when that cannot be shown.
   std::optional<Expr> exact_quotient(Expr a, const Dim& divisor);
 

@@ -128,7 +128,9 @@ Status GroupLowering::store(const DomainOutput& output, std::span<const Expr> in
   const MemoryRef param = output_params_.at(output.output);
   if (output.value == output.output) {
     const std::vector<IndexValue> place(index.begin(), index.end());
-    program_.store(program_.at(param, place), value, where);
+    const auto offset = math_.undivided_offset(index, output.value->shape());
+    program_.store(offset ? program_.at_offset(param, *offset) : program_.at(param, place), value,
+                   where);
     return {};
   }
   Expr offset = math_.size(output.view.offset);
