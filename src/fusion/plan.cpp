@@ -54,7 +54,7 @@ void complete_kernel(Kernel& kernel) {
   kernel.constants.clear();
   kernel.outputs.clear();
   std::vector<std::string> names;
-  std::vector<Source> named;
+  std::vector<const Source*> named;
   names.reserve(kernel.nodes.size());
   named.reserve(kernel.nodes.size());
   for (const Node* node : kernel.nodes) {
@@ -73,10 +73,10 @@ void complete_kernel(Kernel& kernel) {
     }
     // An operator of the model that takes several nodes here is named once.
     const Source& source = node->source();
-    if (!source.name.empty() && std::find(named.begin(), named.end(), source) != named.end()) {
-      continue;
-    }
-    named.push_back(source);
+    const bool is_named = std::any_of(named.begin(), named.end(),
+                                      [&](const Source* other) { return *other == source; });
+    if (is_named && !source.name.empty()) continue;
+    named.push_back(&source);
     names.push_back(source.op.empty() ? node->op() : source.op);
   }
   kernel.scope = common_scope(kernel.nodes);
@@ -99,6 +99,7 @@ Graph extract_group(const Kernel& kernel) {
       operands.push_back(operand == nullptr ? nullptr : copies.at(operand));
     }
     std::vector<TensorType> types;
+    types.reserve(static_cast<std::size_t>(node->num_results()));
     for (int i = 0; i < node->num_results(); ++i) types.push_back(node->result(i)->type());
     const Node* copy = group.add_node(node->op(), std::move(operands), node->attributes(),
                                       std::move(types), node->source());

@@ -134,6 +134,17 @@ bool spreads_over(const Value* value, const Shape& shape) {
   return true;
 }
 
+Value* take_in_casts(Value*& x, Value* result) {
+  const Node* const widening = made_by(x, "cast");
+  const Node* const narrowing = has_one_reader(result) ? only_reader(result) : nullptr;
+  if (widening == nullptr || narrowing == nullptr || narrowing->op() != "cast") return result;
+  const DType narrow = widening->operand(0)->dtype();
+  const bool widens = is_float(narrow) && compute_dtype(narrow) == result->dtype();
+  if (!widens || narrowing->result()->dtype() != narrow) return result;
+  x = widening->operand(0);
+  return narrowing->result();
+}
+
 Source raised_source(const Node& root, std::string_view op) {
   return {root.source().name, std::string(op), root.source().scope};
 }

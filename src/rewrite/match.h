@@ -56,6 +56,12 @@ bool spreads_over(const Value* value, const Shape& shape);
 
 // ---- what comes in place ----
 
+// Of an operator that computes in the compute type and rounds once, from x to `result`: where x is
+// widened to the compute type by a cast and the result does nothing but go back by another, x
+// becomes the narrow operand and the narrow result is returned; the casts are not needed then, and
+// all roundings stay. Else `result`.
+Value* take_in_casts(Value*& x, Value* result);
+
 // For a node called `op` that does what ends in `root` of the user's model.
 Source raised_source(const Node& root, std::string_view op);
 

@@ -7,6 +7,7 @@
 #include "rewrite/raise/gelu.h"
 #include "rewrite/raise/layer_norm.h"
 #include "rewrite/raise/rms_norm.h"
+#include "rewrite/raise/rope.h"
 #include "rewrite/raise/silu.h"
 #include "rewrite/raise/softmax.h"
 #include "rewrite/simplify.h"
@@ -29,6 +30,7 @@ std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
             {"raise-rms-norm", raise_rms_norm},      // x / sqrt(mean(x^2) + e) * w -> rms_norm
             {"raise-gelu", raise_gelu},              // x (1 + erf(x / sqrt 2)) / 2 -> gelu
             {"raise-silu", raise_silu},              // x sigmoid(x) -> silu
+            {"raise-rope", raise_rope},              // x cos + rotated(x) sin -> rope
             {"raise-attention", raise_attention},    // softmax(QK') V -> attention
             {"simplify-raised", simplify},           // transposes beside what was raised meet
             {"cse-raised", eliminate_common_subexpressions},

@@ -170,17 +170,7 @@ Node* parameter_step(const Value* value, std::string_view op, const Value* x, in
 
 Status raise_norm(Graph& graph, Node& root, std::string_view op, std::string_view source_op,
                   NormOperands operands, int axis, double epsilon) {
-  Value* result = root.result();
-  const Node* const widening = made_by(operands.x, "cast");
-  Node* const narrowing = has_one_reader(result) ? only_reader(result) : nullptr;
-  if (widening != nullptr && narrowing != nullptr && narrowing->op() == "cast") {
-    const DType narrow = widening->operand(0)->dtype();
-    const bool wide_enough = is_float(narrow) && compute_dtype(narrow) == result->dtype();
-    if (wide_enough && narrowing->result()->dtype() == narrow) {
-      operands.x = widening->operand(0);
-      result = narrowing->result();
-    }
-  }
+  Value* const result = take_in_casts(operands.x, root.result());
   std::vector<Value*> all = {operands.x};
   if (operands.scale != nullptr || operands.bias != nullptr) all.push_back(operands.scale);
   if (operands.bias != nullptr) all.push_back(operands.bias);
