@@ -1,153 +1,218 @@
 #include "rewrite/raise/attention.h"
 
-#include <cmath>
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "ops/builder.h"
+#include "rewrite/dce.h"
 #include "rewrite/match.h"
+#include "rewrite/raise/attention_scores.h"
+#include "rewrite/raise/repeated_heads.h"
 
 namespace opweld {
 
 namespace {
 
-// What was collected on the way from the softmax down to the product of queries and keys.
-struct Scores {
-  Node* product = nullptr;
-  double scale = 1;
-  Value* mask = nullptr;
+// The softmax over the keys whose result, perhaps cast, is the value; nothing else may read it.
+Node* match_weights(Value* value) {
+  if (!has_one_reader(value)) return nullptr;
+  if (Value* const operand = half_cast_operand(value)) return match_weights(operand);
+  Node* const softmax = made_by(value, "softmax");
+  if (softmax == nullptr) return nullptr;
+  const std::int64_t axis = softmax->attributes().integer("axis", -1);
+  return axis == -1 || axis == value->rank() - 1 ? softmax : nullptr;
+}
+
+// Batch and heads, apart where the model has them together.
+struct Heads {
+  Dim batch, heads;
 };
 
-// Follows the scores from `value` to a matmul, through scales, one mask and nothing else.
-bool find_scores(Value* value, Scores& scores) {
-  Node* const node = value->producer();
-  if (node == nullptr || !has_one_reader(value)) return false;
-  if (node->op() == "matmul") {
-    scores.product = node;
-    return true;
+// From a value of rank 3 that came from one of rank 4 by joining its first two axes.
+std::optional<Heads> joined_heads(const Value* value) {
+  const Node* const node = made_by(value, "reshape");
+  if (node == nullptr || node->operand(0)->rank() != 4) return std::nullopt;
+  const Shape& apart = node->operand(0)->shape();
+  const Shape joined = {apart[0] * apart[1], apart[2], apart[3]};
+  return value->shape() == joined ? std::optional(Heads{apart[0], apart[1]}) : std::nullopt;
+}
+
+class Raiser {
+ public:
+  Raiser(Graph& graph, Node& output, AttentionScores scores)
+      : graph_(graph),
+        output_(output),
+        scores_(std::move(scores)),
+        attention_(graph, &output, raised_source(output, "Attention")),
+        transposes_(graph, &output, raised_source(output, "Transpose")),
+        reshapes_(graph, &output, raised_source(output, "Reshape")),
+        casts_(graph, &output, raised_source(output, "Cast")),
+        masks_(graph, &output, raised_source(output, "Mask")) {}
+
+  Status raise() {
+    if (!fits()) return {};
+    find_heads();
+    double scale = scores_.scale;
+    Value* const q = apart(without_scale(scores_.product->operand(0), scale));
+    Value* const keys = without_scale(scores_.product->operand(1), scale);
+    Value* const v_full = apart(output_.operand(1));
+    double scale_of_k = 1;
+    Value* k = transposed_keys(keys, scale_of_k);
+    Value* v = without_repeated_heads(v_full);
+    // Heads are repeated on both or on neither.
+    if (k->shape()[1] == v->shape()[1]) {
+      scale *= scale_of_k;
+    } else {
+      v = v_full;
+      k = transposes_.transpose(apart(keys), {0, 1, 3, 2});
+    }
+    if (!has_status_of_all() || k->shape()[1] != v->shape()[1]) return {};
+    return replace(q, k, v, scale);
   }
-  double factor = 1;
-  if (Value* const scaled = scaled_operand(*node, factor)) {
-    scores.scale *= factor;
-    return find_scores(scaled, scores);
+
+ private:
+  // Ranks and sizes are those of attention, and masks spread over the scores.
+  bool fits() const {
+    const int rank = output_.result()->rank();
+    if (rank != 3 && rank != 4) return false;
+    const Value* const q = scores_.product->operand(0);
+    const Value* const k = scores_.product->operand(1);
+    const Value* const v = output_.operand(1);
+    const Shape& shape = scores_.product->result()->shape();
+    for (const Value* operand : {q, k, v}) {
+      if (operand->rank() != rank || operand->shape()[0] != shape[0]) return false;
+    }
+    if (rank == 3) return true;
+    // One head of keys and values may serve all queries.
+    const bool own_heads = k->shape()[1] == shape[1] && v->shape()[1] == shape[1];
+    const bool one_head = k->shape()[1] == Dim(1) && v->shape()[1] == Dim(1);
+    return q->shape()[1] == shape[1] && (own_heads || one_head);
   }
-  // A scale around the mask would scale the mask as well.
-  if (scores.mask != nullptr || scores.scale != 1) return false;
-  if (node->op() == "add") {
-    for (int side = 0; side < 2; ++side) {
-      Scores inner;
-      if (node->operand(side)->shape() != value->shape()) continue;
-      if (!find_scores(node->operand(side), inner) || inner.mask != nullptr) continue;
-      scores = inner;
-      scores.mask = node->operand(1 - side);
-      return true;
+
+  void find_heads() {
+    if (output_.result()->rank() == 4) return;
+    heads_ = {output_.result()->shape()[0], 1};
+    const Value* const sources[] = {scores_.product->operand(0), scores_.product->operand(1),
+                                    output_.operand(1)};
+    for (const Value* value : sources) {
+      if (const auto found = joined_heads(value)) {
+        heads_ = *found;
+        return;
+      }
     }
   }
-  if (node->op() == "select") {
-    const auto hidden = scalar_constant(node->operand(2));
-    const bool hides = hidden && *hidden == -std::numeric_limits<double>::infinity();
-    if (!hides || node->operand(1)->shape() != value->shape()) return false;
-    if (!find_scores(node->operand(1), scores) || scores.mask != nullptr) return false;
-    scores.mask = node->operand(0);
-    return true;
+
+  // [B * H, S, D] as [B, H, S, D].
+  Value* apart(Value* value) {
+    if (value->rank() != 3) return value;
+    const Shape& shape = value->shape();
+    const Shape wanted = {heads_.batch, heads_.heads, shape[1], shape[2]};
+    const Node* const node = made_by(value, "reshape");
+    if (node != nullptr && node->operand(0)->shape() == wanted) return node->operand(0);
+    return reshapes_.reshape(value, wanted);
   }
-  return false;
-}
 
-// Takes scalar factors off a value, into `scale`.
-Value* without_scale(Value* value, double& scale) {
-  for (;;) {
-    Node* const node = value->producer();
-    double factor = 1;
-    Value* const inner = node == nullptr ? nullptr : scaled_operand(*node, factor);
-    if (inner == nullptr || inner->shape() != value->shape()) return value;
-    scale *= factor;
-    value = inner;
-  }
-}
-
-// [B, Hkv, T, D] if the value is that with every head repeated: reshape to [B, Hkv, 1, T, D],
-// expand to [B, Hkv, G, T, D], reshape to [B, Hkv * G, T, D]. Else the value itself.
-Value* without_repeated_heads(Value* value) {
-  const Node* const merged = made_by(value, "reshape");
-  const Node* const repeated = merged == nullptr ? nullptr : made_by(merged->operand(0), "expand");
-  const Node* const split =
-      repeated == nullptr ? nullptr : made_by(repeated->operand(0), "reshape");
-  if (split == nullptr) return value;
-  Value* const heads = split->operand(0);
-  if (heads->rank() != 4 || repeated->result()->rank() != 5) return value;
-  const Shape& from = heads->shape();
-  const Shape& each = repeated->result()->shape();
-  const Shape one_copy = {from[0], from[1], 1, from[2], from[3]};
-  const Shape copies = {from[0], from[1], each[2], from[2], from[3]};
-  const Shape result = {from[0], from[1] * each[2], from[2], from[3]};
-  const bool matches =
-      split->result()->shape() == one_copy && each == copies && value->shape() == result;
-  return matches ? heads : value;
-}
-
-// The softmax runs over the keys and nothing else reads its result.
-bool is_weights(const Node& softmax) {
-  const std::int64_t axis = softmax.attributes().integer("axis", -1);
-  const bool last = axis == -1 || axis == softmax.result()->rank() - 1;
-  return last && has_one_reader(softmax.result());
-}
-
-Status raise_at(Graph& graph, Node& output) {
-  Node* const softmax = made_by(output.operand(0), "softmax");
-  if (softmax == nullptr || output.result()->rank() != 4 || !is_weights(*softmax)) return {};
-  Scores scores;
-  if (!find_scores(softmax->operand(0), scores)) return {};
-  Value* const q_scaled = scores.product->operand(0);
-  Value* const k_transposed = scores.product->operand(1);
-  Value* const v_full = output.operand(1);
-  const Shape& shape = scores.product->result()->shape();
-  // The batch axes of all three agree: nothing is broadcast.
-  for (std::size_t axis = 0; axis < 2; ++axis) {
-    for (const Value* operand : {q_scaled, k_transposed, v_full}) {
-      if (operand->rank() != 4 || !(operand->shape()[axis] == shape[axis])) return {};
+  // K [B, Hkv, T, D] of which `keys` is the transpose; factors found on the way go into `scale`.
+  Value* transposed_keys(Value* keys, double& scale) {
+    const Node* const transpose = made_by(keys, "transpose");
+    if (transpose == nullptr || !swaps_last_axes(*transpose)) {
+      Value* const k = apart(keys);
+      const Node* const inner = made_by(k, "transpose");
+      if (inner == nullptr || !swaps_last_axes(*inner)) {
+        return transposes_.transpose(k, {0, 1, 3, 2});
+      }
+      return without_repeated_heads(without_scale(inner->operand(0), scale));
     }
+    return without_repeated_heads(apart(without_scale(transpose->operand(0), scale)));
   }
-  if (scores.mask != nullptr && !spreads_over(scores.mask, shape)) return {};
-  if (scores.mask != nullptr && scores.mask->dtype() != DType::Bool &&
-      scores.mask->dtype() != q_scaled->dtype()) {
+
+  bool has_status_of_all() const {
+    return std::ranges::all_of(
+        std::array{&attention_, &transposes_, &reshapes_, &casts_, &masks_},
+        [](const Builder* builder) { return builder->status().has_value(); });
+  }
+
+  // [B * H, S, T] as [B, H, S, T]; what has fewer axes broadcasts as it is.
+  Value* mask_apart(Value* mask) {
+    if (output_.result()->rank() == 4 || mask->rank() < 3) return mask;
+    const Shape& shape = mask->shape();
+    if (shape[0] == Dim(1)) return reshapes_.reshape(mask, {1, 1, shape[1], shape[2]});
+    return apart(mask);
+  }
+
+  // All masks as one; null if there is none.
+  Value* combined_mask() {
+    Value* mask = nullptr;
+    for (Value* added : scores_.added) {
+      added = mask_apart(added);
+      mask = mask == nullptr ? added : masks_.binary("add", mask, added);
+    }
+    if (scores_.visible == nullptr) return mask;
+    Value* const visible = mask_apart(scores_.visible);
+    if (mask == nullptr) return visible;
+    Value* const hidden = masks_.scalar(-std::numeric_limits<double>::infinity(), mask->dtype());
+    return masks_.op("select", {visible, mask, hidden});
+  }
+
+  // Where Q, K and V were all widened from one half type and the result goes back to it, the casts
+  // are taken in. Else all are widened to the widest of them. Returns what is replaced.
+  Value* unify_dtypes(std::array<Value*, 3>& qkv) {
+    Value* result = output_.result();
+    std::array<Value*, 3> narrow = qkv;
+    bool all_narrow = true;
+    for (Value*& operand : narrow) {
+      Value* const narrowed = take_in_casts(operand, result);
+      all_narrow = all_narrow && narrowed != result;
+    }
+    const bool same =
+        narrow[0]->dtype() == narrow[1]->dtype() && narrow[1]->dtype() == narrow[2]->dtype();
+    if (all_narrow && same) {
+      qkv = narrow;
+      return only_reader(result)->result();
+    }
+    DType widest = qkv[0]->dtype();
+    for (const Value* operand : qkv) {
+      if (operand->dtype() != widest) widest = DType::F32;
+    }
+    for (Value*& operand : qkv) operand = casts_.cast(operand, widest);
+    return result;
+  }
+
+  Status replace(Value* q, Value* k, Value* v, double scale) {
+    std::array<Value*, 3> qkv = {q, k, v};
+    Value* const replaced = unify_dtypes(qkv);
+    std::vector<Value*> operands(qkv.begin(), qkv.end());
+    if (Value* const mask = combined_mask()) operands.push_back(mask);
+    Attributes attributes = {{"scale", scale}, {"causal", scores_.causal}};
+    if (scores_.softcap != 0) attributes.set("softcap", scores_.softcap);
+    Value* raised = attention_.op("attention", std::move(operands), std::move(attributes));
+    if (!attention_.status()) return attention_.status();
+    raised = casts_.cast(raised, replaced->dtype());
+    if (replaced->rank() == 3) raised = reshapes_.reshape(raised, replaced->shape());
+    if (!has_status_of_all()) return {};
+    replace_by_raised(graph_, replaced, raised);
     return {};
   }
 
-  double scale = scores.scale;
-  Value* const q = without_scale(q_scaled, scale);
-  Builder builder(graph, &output, raised_source(output, "Attention"));
-  Builder helper(graph, &output, raised_source(output, "Transpose"));
-  Value* k = nullptr;
-  Value* const keys = without_scale(k_transposed, scale);
-  if (Node* const transpose = made_by(keys, "transpose");
-      transpose && swaps_last_axes(*transpose)) {
-    k = without_repeated_heads(without_scale(transpose->operand(0), scale));
-  } else {
-    k = helper.transpose(keys, {0, 1, 3, 2});
-  }
-  Value* v = without_repeated_heads(v_full);
-  // Heads are repeated on both or on neither.
-  if (!(k->shape()[1] == v->shape()[1])) {
-    v = v_full;
-    k = helper.transpose(keys, {0, 1, 3, 2});
-  }
-  std::vector<Value*> operands = {q, k, v};
-  if (scores.mask != nullptr) operands.push_back(scores.mask);
-  Value* const attention =
-      builder.op("attention", std::move(operands), {{"scale", scale}, {"causal", "none"}});
-  OPWELD_CHECK(helper.status());
-  OPWELD_CHECK(builder.status());
-  replace_by_raised(graph, output.result(), attention);
-  return {};
-}
+  Graph& graph_;
+  Node& output_;
+  AttentionScores scores_;
+  Heads heads_;  // of operands of rank 3
+  Builder attention_, transposes_, reshapes_, casts_, masks_;
+};
 
 }  // namespace
 
 Status raise_attention(Graph& graph) {
   for (Node* node : graph.nodes_in_order()) {
-    if (node->op() == "matmul") OPWELD_CHECK(raise_at(graph, *node));
+    if (node->op() != "matmul") continue;
+    Node* const softmax = match_weights(node->operand(0));
+    auto scores = softmax == nullptr ? std::nullopt : match_attention_scores(softmax->operand(0));
+    if (!scores) continue;
+    OPWELD_CHECK(Raiser(graph, *node, std::move(*scores)).raise());
   }
-  return {};
+  return eliminate_dead_code(graph);
 }
 
 }  // namespace opweld

@@ -6,13 +6,21 @@
 
 namespace opweld {
 
-// Recognised by meaning, in any spelling of: the scale as a product or a quotient by a constant, on
-// the scores, on Q or on K or on several of them; an additive mask in either order of operands; a
-// boolean mask as a selection of -inf; keys transposed by any chain of views; key and value heads
-// repeated for grouped queries. The scores and weights must be read by nothing else.
+// Recognised by meaning, in any spelling of
+//   the scale     a product with or a quotient by a constant, of the scores, of Q, of K or of
+//                 several of them; a soft cap, c * tanh(scores / c)
+//   the mask      see match_attention_scores()
+//   the keys      transposed by any chain of views
+//   the heads     on an axis of their own, or together with the batch ([B * H, S, D]); key and
+//                 value heads repeated (without_repeated_heads()) or broadcast from one
+//   the rounding  scores and weights cast between f32 and a half type: the operator computes in f32
+//                 throughout and rounds once, so that it is no less accurate
+// The scores and weights must be read by nothing else. Not raised: a softmax over another axis, a
+// scale that is no constant or stands around a mask, a finite fill in place of scores.
 //
 // A row whose scores are all -inf is NaN in the primitive spelling and zeros in ONNX's Attention;
-// the raised operator gives zeros.
+// the raised operator gives zeros. Where a causal mask is taken in, NaN and infinite scores of
+// hidden keys no longer reach the row.
 Status raise_attention(Graph& graph);
 
 }  // namespace opweld

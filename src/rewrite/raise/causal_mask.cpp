@@ -1,0 +1,304 @@
+#include "rewrite/raise/causal_mask.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "rewrite/match.h"
+
+namespace opweld {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The lowest finite number.
+double lowest(DType dtype) {
+  switch (dtype) {
+    case DType::F64:
+      return std::numeric_limits<double>::lowest();
+    case DType::F16:
+      return -65504;
+    case DType::BF16:
+      return -0x1.FEp127;
+    default:
+      return std::numeric_limits<float>::lowest();
+  }
+}
+
+// Numbers that grow evenly along axes: element [.., i1, i0] is offset + sum of steps[a] * i_a, with
+// axes counted from the last.
+struct Ramp {
+  std::vector<std::int64_t> steps;
+  Dim offset = 0;
+};
+
+using MaybeRamp = std::optional<Ramp>;
+
+const Dim& size_from_last(const Value* value, std::size_t axis) {
+  return value->shape()[value->shape().size() - 1 - axis];
+}
+
+MaybeRamp ramp_of(const Value* value);
+
+// The operand's ramp under another shape that differs in axes of one element.
+MaybeRamp reshaped(const Node& node) {
+  const Value* const from = node.operand(0);
+  const Value* const to = node.result();
+  const MaybeRamp ramp = ramp_of(from);
+  if (!ramp) return std::nullopt;
+  Ramp result{std::vector<std::int64_t>(to->shape().size(), 0), ramp->offset};
+  std::size_t at = 0;
+  for (std::size_t axis = 0; axis < from->shape().size(); ++axis) {
+    if (size_from_last(from, axis) == Dim(1)) continue;
+    while (at < to->shape().size() && size_from_last(to, at) == Dim(1)) ++at;
+    if (at == to->shape().size() || size_from_last(to, at) != size_from_last(from, axis)) {
+      return std::nullopt;
+    }
+    result.steps[at++] = ramp->steps[axis];
+  }
+  return result;
+}
+
+// first + sign * second, broadcast.
+MaybeRamp combined(const Node& node, std::int64_t sign) {
+  Ramp result{std::vector<std::int64_t>(node.result()->shape().size(), 0), 0};
+  for (int side = 0; side < 2; ++side) {
+    const MaybeRamp ramp = ramp_of(node.operand(side));
+    if (!ramp) return std::nullopt;
+    const std::int64_t factor = side == 0 ? 1 : sign;
+    for (std::size_t axis = 0; axis < ramp->steps.size(); ++axis) {
+      result.steps[axis] += factor * ramp->steps[axis];
+    }
+    result.offset += ramp->offset * factor;
+  }
+  return result;
+}
+
+MaybeRamp ramp_of(const Value* value) {
+  const std::size_t rank = value->shape().size();
+  const auto& contents = value->contents();
+  if (contents && contents->size() == 1) {
+    return Ramp{std::vector<std::int64_t>(rank, 0), contents->front()};
+  }
+  const Node* const node = value->producer();
+  if (node == nullptr || !is_integer(value->dtype())) return std::nullopt;
+  if (node->op() == "iota") {
+    Ramp ramp{std::vector<std::int64_t>(rank, 0), 0};
+    const auto axis = static_cast<std::size_t>(node->attributes().integer("axis"));
+    ramp.steps[rank - 1 - axis] = 1;
+    return ramp;
+  }
+  if (node->op() == "range") {
+    const auto& start = node->operand(0)->contents();
+    const bool by_one = scalar_constant(node->operand(1)) == 1.0;
+    return start && by_one ? MaybeRamp(Ramp{{1}, start->front()}) : std::nullopt;
+  }
+  if (node->op() == "cast") {
+    return is_integer(node->operand(0)->dtype()) ? ramp_of(node->operand(0)) : std::nullopt;
+  }
+  if (node->op() == "reshape") return reshaped(*node);
+  if (node->op() == "expand") {
+    MaybeRamp ramp = ramp_of(node->operand(0));
+    if (ramp) ramp->steps.resize(rank, 0);
+    return ramp;
+  }
+  if (node->op() == "add") return combined(*node, 1);
+  if (node->op() == "sub") return combined(*node, -1);
+  return std::nullopt;
+}
+
+// What is said of the keys t > s + offset of query s, and the opposite of all others.
+struct Later {
+  bool is_true = false;
+  Dim offset = 0;
+  bool is_finite = false;  // of a float mask: it is said with a finite number
+};
+
+using MaybeLater = std::optional<Later>;
+
+// Whether a ramp over [.., queries, keys] is above 0.
+MaybeLater where_positive(const Ramp& ramp) {
+  if (ramp.steps.size() < 2) return std::nullopt;
+  for (std::size_t axis = 2; axis < ramp.steps.size(); ++axis) {
+    if (ramp.steps[axis] != 0) return std::nullopt;
+  }
+  // t - s + c > 0 where t > s - c; s - t + c > 0 where not t > s + c - 1.
+  if (ramp.steps[0] == 1 && ramp.steps[1] == -1)
+    return Later{.is_true = true, .offset = -ramp.offset};
+  if (ramp.steps[0] == -1 && ramp.steps[1] == 1)
+    return Later{.is_true = false, .offset = ramp.offset - 1};
+  return std::nullopt;
+}
+
+MaybeLater from_comparison(const Node& node) {
+  const bool less = node.op() == "lt" || node.op() == "le";
+  MaybeRamp difference = combined(node, -1);
+  if (!difference) return std::nullopt;
+  if (less) {
+    for (std::int64_t& step : difference->steps) step = -step;
+    difference->offset = -difference->offset;
+  }
+  // Whole numbers are 0 or more where one more is above 0.
+  if (node.op() == "le" || node.op() == "ge") difference->offset += 1;
+  return where_positive(*difference);
+}
+
+// Of a constant [1.., S, T]: which elements are those of later keys, if `marks` tells them.
+template <typename Marks>
+MaybeLater from_constant(const Tensor& tensor, const Marks& marks) {
+  const Sizes& sizes = tensor.sizes();
+  if (sizes.size() < 2 || tensor.num_elements() == 0) return std::nullopt;
+  const std::int64_t columns = sizes.back();
+  const std::int64_t rows = sizes[sizes.size() - 2];
+  if (rows * columns != tensor.num_elements()) return std::nullopt;
+  // The first row tells where its later keys begin, and whether they are marked.
+  const bool first = marks(tensor, 0);
+  std::int64_t run = 1;
+  while (run < columns && marks(tensor, run) == first) ++run;
+  for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const bool later = i % columns > i / columns + run - 1;
+    if (marks(tensor, i) != (later ? !first : first)) return std::nullopt;
+  }
+  return Later{.is_true = !first, .offset = run - 1};
+}
+
+// A window of a larger mask, along the last two axes.
+MaybeLater shifted(MaybeLater later, const Node& slice) {
+  const Shape& starts = slice.attributes().shape("starts");
+  const Ints& steps = slice.attributes().ints("steps");
+  const bool by_one = std::all_of(steps.begin(), steps.end(), [](auto step) { return step == 1; });
+  if (!later || starts.size() < 2 || !by_one) return std::nullopt;
+  later->offset += starts[starts.size() - 2] - starts.back();
+  return later;
+}
+
+// Whether the node only adds or takes away axes of one element before the last two.
+bool keeps_last_axes(const Node& node) {
+  const Value* const from = node.operand(0);
+  const Value* const to = node.result();
+  if (from->rank() < 2 || to->rank() < 2) return false;
+  if (node.op() == "reshape") {
+    for (std::size_t axis = 2; axis < from->shape().size(); ++axis) {
+      if (size_from_last(from, axis) != Dim(1)) return false;
+    }
+  }
+  return size_from_last(from, 0) == size_from_last(to, 0) &&
+         size_from_last(from, 1) == size_from_last(to, 1);
+}
+
+MaybeLater from_bool(const Value* value) {
+  const Node* const node = value->producer();
+  if (node == nullptr) return std::nullopt;
+  const std::string& op = node->op();
+  if (op == "constant") {
+    return from_constant(node->attributes().tensor("value"),
+                         [](const Tensor& tensor, auto at) { return tensor.get_int(at) != 0; });
+  }
+  if (op == "gt" || op == "ge" || op == "lt" || op == "le") return from_comparison(*node);
+  if (op == "slice") return shifted(from_bool(node->operand(0)), *node);
+  if ((op == "reshape" || op == "expand") && keeps_last_axes(*node)) {
+    return from_bool(node->operand(0));
+  }
+  MaybeLater later;
+  if (op == "not") {
+    later = from_bool(node->operand(0));
+    if (later) later->is_true = !later->is_true;
+  } else if (op == "select") {
+    const auto yes = uniform_value(node->operand(1));
+    const auto no = uniform_value(node->operand(2));
+    if (!yes || !no || (*yes != 0) == (*no != 0)) return std::nullopt;
+    later = from_bool(node->operand(0));
+    if (later && *yes == 0) later->is_true = !later->is_true;
+  }
+  return later;
+}
+
+// Of a constant mask that is added.
+MaybeLater from_added_constant(const Tensor& tensor) {
+  bool is_finite = false;
+  for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const double element = tensor.get_double(i);
+    if (element != 0 && !hides_keys(element, tensor.dtype())) return std::nullopt;
+    is_finite = is_finite || (element != 0 && std::isfinite(element));
+  }
+  MaybeLater later =
+      from_constant(tensor, [](const Tensor& mask, auto at) { return mask.get_double(at) != 0; });
+  if (later) later->is_finite = is_finite;
+  return later;
+}
+
+// Of a selection between 0 and a number that hides.
+MaybeLater from_selection(const Node& selection) {
+  const auto yes = uniform_value(selection.operand(1));
+  const auto no = uniform_value(selection.operand(2));
+  MaybeLater later = yes && no ? from_bool(selection.operand(0)) : std::nullopt;
+  if (!later) return std::nullopt;
+  const double fill = *yes == 0 ? *no : *yes;
+  if ((*yes != 0 && *no != 0) || !hides_keys(fill, selection.result()->dtype())) {
+    return std::nullopt;
+  }
+  if (*yes == 0) later->is_true = !later->is_true;
+  later->is_finite = std::isfinite(fill);
+  return later;
+}
+
+// `is_true` stands for hidden.
+MaybeLater from_float(const Value* value) {
+  const Node* const node = value->producer();
+  if (node == nullptr) return std::nullopt;
+  const std::string& op = node->op();
+  if (op == "constant") return from_added_constant(node->attributes().tensor("value"));
+  if (op == "select") return from_selection(*node);
+  if (op == "slice") return shifted(from_float(node->operand(0)), *node);
+  if (op == "cast" && is_float(node->operand(0)->dtype())) {
+    // What hides in the operand's dtype must still do so in this one.
+    MaybeLater later = from_float(node->operand(0));
+    const double fill = later && later->is_finite ? lowest(node->operand(0)->dtype()) : -kInfinity;
+    if (!later || !hides_keys(fill, value->dtype())) return std::nullopt;
+    later->is_finite = later->is_finite && fill == lowest(value->dtype());
+    return later;
+  }
+  const bool is_view = (op == "reshape" || op == "expand") && keeps_last_axes(*node);
+  return is_view ? from_float(node->operand(0)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> uniform_value(const Value* value) {
+  const Node* const node = value->producer();
+  if (node == nullptr) return std::nullopt;
+  if (node->op() == "expand" || node->op() == "reshape") return uniform_value(node->operand(0));
+  if (node->op() != "constant") return std::nullopt;
+  const Tensor& tensor = node->attributes().tensor("value");
+  if (tensor.num_elements() == 0) return std::nullopt;
+  const auto element = [&](std::int64_t at) {
+    return is_float(tensor.dtype()) ? tensor.get_double(at)
+                                    : static_cast<double>(tensor.get_int(at));
+  };
+  for (std::int64_t i = 1; i < tensor.num_elements(); ++i) {
+    if (element(i) != element(0)) return std::nullopt;
+  }
+  return element(0);
+}
+
+bool hides_keys(double fill, DType dtype) {
+  return fill <= lowest(dtype);
+}
+
+std::optional<CausalMask> match_causal_mask(const Value* mask, bool true_hides, const Dim& queries,
+                                            const Dim& keys) {
+  if (mask->rank() < 2 || size_from_last(mask, 0) != keys || size_from_last(mask, 1) != queries) {
+    return std::nullopt;
+  }
+  const bool is_bool = mask->dtype() == DType::Bool;
+  const MaybeLater later = is_bool ? from_bool(mask) : from_float(mask);
+  if (!later || later->is_true != (is_bool ? true_hides : true)) return std::nullopt;
+  if (later->offset == Dim(0)) return CausalMask{"top_left", later->is_finite};
+  // The first query, at position offset, sees a key if that is not before the first.
+  const bool aligned = later->offset == keys - queries && later->offset.lower_bound() >= 0;
+  return aligned ? std::optional(CausalMask{"bottom_right", later->is_finite}) : std::nullopt;
+}
+
+}  // namespace opweld
