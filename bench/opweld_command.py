@@ -64,6 +64,14 @@ def explain_model(model: Path, *options: str) -> dict:
     return json.loads(opweld("explain", model, "--json", *options))
 
 
+def profile_model(model: Path, inputs: dict[str, np.ndarray], *options: str) -> list[dict]:
+    """The kernels of a warm run in order, each with its median time in seconds and its bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = input_options(inputs, Path(folder))
+        answer = opweld("bench", model, "--profile", "--json", *given, *options)
+    return json.loads(answer)["profile"]
+
+
 def input_options(inputs: dict[str, np.ndarray], folder: Path) -> list[str]:
     """Writes inputs as .npy files into `folder`; returns the options that hand them over."""
     options = []

@@ -12,6 +12,10 @@ WARM_UP_ROUNDS = 2
 # the hope of more work, have gone to sleep and take no core from the next.
 PAUSE_SECONDS = 0.02
 
+# At the start of each turn, uncounted: after the pause and another engine's turn, caches hold
+# nothing of this one and the core may have slowed down.
+WARM_UP_RUNS = 1
+
 
 def take_turns(runs: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
     """Runs each engine once per round, another one first each time; returns all seconds."""
@@ -21,6 +25,8 @@ def take_turns(runs: dict[str, Callable[[], float]], rounds: int) -> dict[str, l
         first = turn % len(engines)
         for engine in engines[first:] + engines[:first]:
             time.sleep(PAUSE_SECONDS)
+            for _ in range(WARM_UP_RUNS):
+                runs[engine]()
             taken = runs[engine]()
             if turn >= WARM_UP_ROUNDS:
                 seconds[engine].append(taken)

@@ -4,5 +4,9 @@ from collections.abc import Callable
 
 from bench.suites.contest import Contest, Settings
 from bench.suites.encoder import encoder
+from bench.suites.matmul import matmul
 
-SUITES: dict[str, Callable[[Settings], list[Contest]]] = {"encoder": encoder}
+SUITES: dict[str, Callable[[Settings], list[Contest]]] = {
+    "encoder": encoder,
+    "matmul": matmul,
+}

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +46,23 @@ class Contest:
 
     name: str
     timings: list[Timing]
+    # What the machine needs at the least, where that is known.
+    floor_seconds: float | None = None
+    # What else is to be said of it, a line each.
+    notes: tuple[str, ...] = ()
+
+    def against(self, floor_seconds: float) -> Contest:
+        """The same contest, measured against a floor."""
+        return replace(self, floor_seconds=floor_seconds)
 
 
 def hold_contest(
-    name: str, model: Path, inputs: dict[str, np.ndarray], tolerance: float, settings: Settings
+    name: str,
+    model: Path,
+    inputs: dict[str, np.ndarray],
+    tolerance: float,
+    settings: Settings,
+    levels: Sequence[str] = FUSION_LEVELS,
 ) -> Contest:
     """Compares the outputs of all engines, then times them run by run in turn.
 
@@ -63,7 +76,7 @@ def hold_contest(
     differences = {BASELINE: 0.0}
     runs: dict[str, Callable[[], float]] = {BASELINE: lambda: _time_session(session, inputs)}
     with ExitStack() as stack:
-        for level in FUSION_LEVELS:
+        for level in levels:
             choice = [f"--fusion={level}", f"--threads={settings.threads}"]
             paced = stack.enter_context(PacedRuns(model, inputs, *choice))
             engine = f"opweld {level}"
@@ -113,12 +126,23 @@ def format_contests(contests: Sequence[Contest]) -> str:
             milliseconds(timing.minimum_seconds),
             f"{timing.ratio:.2f}x",
             f"{timing.difference:.1e}",
+            *floor_columns(contest, timing),
         ]
         for contest in contests
         for index, timing in enumerate(contest.timings)
     ]
     header = ["", "engine", "median", "fastest", f"of {BASELINE}", "difference"]
-    return table(header, rows)
+    if any(contest.floor_seconds is not None for contest in contests):
+        header.append("of peak")
+    notes = "".join(f"\n  {contest.name}: {note}" for contest in contests for note in contest.notes)
+    return table(header, rows) + ("\n" + notes if notes else "")
+
+
+def floor_columns(contest: Contest, timing: Timing) -> list[str]:
+    """The fraction of the machine's peak that the median reached, where the peak is known."""
+    if contest.floor_seconds is None:
+        return []
+    return [f"{contest.floor_seconds / timing.median_seconds:.0%}"]
 
 
 def _time_session(session: onnxruntime.InferenceSession, inputs: dict[str, np.ndarray]) -> float:

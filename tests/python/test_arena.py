@@ -15,17 +15,22 @@ def test_each_engine_runs_once_per_round_and_each_comes_first(
 ) -> None:
     monkeypatch.setattr(turns, "PAUSE_SECONDS", 0)
     order: list[str] = []
+    runs_a_turn = turns.WARM_UP_RUNS + 1
 
     def engine(name: str, seconds: float) -> tuple:
         def run() -> float:
             order.append(name)
-            return seconds if len(order) > 2 * turns.WARM_UP_ROUNDS else 100.0
+            # Whatever is uncounted is slow: whole rounds at first, then the start of each turn.
+            counted = (len(order) - 1) % runs_a_turn >= turns.WARM_UP_RUNS
+            warm = len(order) > 2 * runs_a_turn * turns.WARM_UP_ROUNDS
+            return seconds if warm and counted else 100.0
 
         return name, run
 
     seconds = turns.take_turns(dict([engine("a", 1.0), engine("b", 2.0)]), rounds=4)
     assert seconds == {"a": [1.0] * 4, "b": [2.0] * 4}
-    assert order == ["a", "b", "b", "a"] * 3
+    assert order[::runs_a_turn] == ["a", "b", "b", "a"] * 3
+    assert order[runs_a_turn - 1 :: runs_a_turn] == order[::runs_a_turn]
 
 
 def test_the_largest_difference_is_over_all_outputs_and_shows_nan() -> None:
@@ -53,6 +58,15 @@ def test_a_contest_is_a_row_per_engine() -> None:
         "batch 1 one 2.00 ms 1.00 ms 1.00x 0.0e+00",
         "two 250 ms 200 ms 125.00x 1.0e-06",
     ]
+
+
+def test_a_floor_is_told_as_a_fraction_and_notes_come_last() -> None:
+    contest = Contest("small", [Timing("one", 0.002, 0.001, 1.0, 0.0)], notes=("a note",))
+    text = format_contests([contest.against(0.001)])
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[0].endswith("of peak")
+    assert lines[2] == "small one 2.00 ms 1.00 ms 1.00x 0.0e+00 50%"
+    assert lines[-1] == "small: a note"
 
 
 def test_tables_align() -> None:

@@ -65,14 +65,10 @@ struct BenchCommand {
  private:
   Status report(const std::string& level, Compiled& compiled, const std::vector<double>& times,
                 const std::vector<Tensor>& tensors) const {
-    RunStats stats;
-    RunOptions options;
-    options.profile = profile;
-    OPWELD_TRY(const auto outputs, compiled.executable.run(tensors, &stats, options));
-    static_cast<void>(outputs);
+    OPWELD_TRY(const RunStats stats, statistics(compiled.executable, tensors));
     const double middle = median(times);
     if (model.json) {
-      const nlohmann::ordered_json json = {
+      nlohmann::ordered_json json = {
           {"fusion", level},
           {"median_seconds", middle},
           {"least_seconds", *std::min_element(times.begin(), times.end())},
@@ -82,16 +78,49 @@ struct BenchCommand {
           {"read_bytes", stats.bytes_read},
           {"written_bytes", stats.bytes_written},
           {"compile_seconds", compiled.seconds()}};
+      if (profile) json["profile"] = profile_json(compiled.executable, stats);
       fmt::print("{}\n", json.dump());
-    } else {
-      fmt::print(
-          "{:>5}: median {:.3f} ms of {}, {} kernels, {} read, {} written, compiled in {:.2f} s\n",
-          level, middle * 1e3, repeats, stats.kernels,
-          human_bytes(static_cast<double>(stats.bytes_read)),
-          human_bytes(static_cast<double>(stats.bytes_written)), compiled.seconds());
+      return {};
     }
+    fmt::print(
+        "{:>5}: median {:.3f} ms of {}, {} kernels, {} read, {} written, compiled in {:.2f} s\n",
+        level, middle * 1e3, repeats, stats.kernels,
+        human_bytes(static_cast<double>(stats.bytes_read)),
+        human_bytes(static_cast<double>(stats.bytes_written)), compiled.seconds());
     if (profile) print_profile(compiled.executable, stats);
     return {};
+  }
+
+  // What a run counts; with --profile the time of each kernel is the median of `repeats` runs.
+  Expected<RunStats> statistics(Executable& executable, const std::vector<Tensor>& tensors) const {
+    RunOptions options;
+    options.profile = profile;
+    RunStats stats;
+    std::vector<std::vector<double>> times;
+    for (int i = 0; i < (profile ? repeats : 1); ++i) {
+      stats = {};
+      OPWELD_TRY(const auto outputs, executable.run(tensors, &stats, options));
+      static_cast<void>(outputs);
+      times.resize(stats.by_kernel.size());
+      for (std::size_t k = 0; k < times.size(); ++k) {
+        times[k].push_back(stats.by_kernel[k].seconds);
+      }
+    }
+    for (std::size_t k = 0; k < times.size(); ++k) stats.by_kernel[k].seconds = median(times[k]);
+    return stats;
+  }
+
+  static nlohmann::ordered_json profile_json(const Executable& executable, const RunStats& stats) {
+    nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+    for (std::size_t i = 0; i < stats.by_kernel.size(); ++i) {
+      const Kernel& kernel = executable.plan().kernels[i];
+      kernels.push_back({{"label", kernel.label},
+                         {"kind", to_string(kernel.kind)},
+                         {"median_seconds", stats.by_kernel[i].seconds},
+                         {"read_bytes", stats.by_kernel[i].bytes_read},
+                         {"written_bytes", stats.by_kernel[i].bytes_written}});
+    }
+    return kernels;
   }
 
   static void print_profile(const Executable& executable, const RunStats& stats) {
@@ -137,7 +166,8 @@ Command add_bench(CLI::App& app) {
   app.add_option("--repeats", command->repeats, "Timed runs")->check(CLI::Range(1, 100000));
   app.add_option("--warmup", command->warmup, "Runs before those")->check(CLI::Range(0, 1000));
   app.add_flag("--compare", command->compare, "All three levels of fusion, taking turns");
-  app.add_flag("--profile", command->profile, "The time of each kernel");
+  app.add_flag("--profile", command->profile,
+               "The time of each kernel, the median of --repeats runs");
   app.add_flag("--paced", command->paced,
                "One run for each line of standard input, its seconds as the answer");
   app.add_option("--output", command->output, "With --paced: keep the outputs of the first run");
