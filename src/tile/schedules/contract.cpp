@@ -72,21 +72,22 @@ struct StridedOperand {
 // Emits one contraction. Offsets are element offsets; positions m and n are absolute.
 class ContractEmitter {
  public:
+  // `rows` is the left operand where the micro-kernel can read it in place, and `weights` the right
+  // one when it is a constant, packed once outside the kernel.
   ContractEmitter(GroupLowering& lowering, const Contraction& contraction,
-                  std::vector<DomainOutput> outputs)
+                  std::vector<DomainOutput> outputs, std::optional<StridedOperand> rows,
+                  std::optional<MemoryRef> weights)
       : lowering_(lowering),
         program_(lowering.program()),
         math_(lowering.math()),
         contraction_(contraction),
         outputs_(std::move(outputs)),
         compute_(compute_dtype(contraction.result->dtype())),
-        blocking_(contract_blocking(*lowering.options().target, compute_, contraction.rows,
-                                    contraction.columns, contraction.depth)) {}
-
-  // The right operand, when it is a constant: packed once, outside the kernel.
-  void use_packed_weights(MemoryRef param) { packed_weights_ = param; }
-  void use_strided_rows(StridedOperand operand) { strided_rows_ = std::move(operand); }
-  [[nodiscard]] const ContractBlocking& blocking() const { return blocking_; }
+        blocking_(contract_blocking(*lowering.options().target, compute_,
+                                    {contraction.rows, contraction.columns, contraction.depth,
+                                     /*packs_rows=*/!rows.has_value()})),
+        packed_weights_(weights),
+        strided_rows_(std::move(rows)) {}
 
   Status emit() {
     emit_grid();
@@ -363,18 +364,19 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
     outputs.push_back(*over);
   }
   GroupLowering lowering(group, options, std::move(name));
-  const Node* weights = contraction.b->producer();
-  bool has_weights = false;
-  if (weights != nullptr && weights->op() == "constant" && contraction.b->uses().size() == 1) {
+  const Node* producer = contraction.b->producer();
+  const bool has_weights =
+      producer != nullptr && producer->op() == "constant" && contraction.b->uses().size() == 1;
+  if (has_weights) {
     const DType compute = compute_dtype(contraction.result->dtype());
     lowering.request_packed(contraction.b,
                             packed_columns(*options.target, compute, contraction.columns));
-    has_weights = true;
   }
   lowering.bind_params();
-  ContractEmitter emitter(lowering, contraction, std::move(outputs));
-  if (has_weights) emitter.use_packed_weights(lowering.packed_param(contraction.b));
-  if (auto rows = strided_rows(group, lowering, contraction)) emitter.use_strided_rows(*rows);
+  std::optional<MemoryRef> weights;
+  if (has_weights) weights = lowering.packed_param(contraction.b);
+  ContractEmitter emitter(lowering, contraction, std::move(outputs),
+                          strided_rows(group, lowering, contraction), weights);
   OPWELD_CHECK(emitter.emit());
   return lowering.finish();
 }

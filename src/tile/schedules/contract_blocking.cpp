@@ -25,8 +25,9 @@ int packed_columns(const Target& target, DType compute, const Dim& columns) {
   return columns.divisible_by(3 * lanes) ? 3 * lanes : 2 * lanes;
 }
 
-ContractBlocking contract_blocking(const Target& target, DType compute, const Dim& rows,
-                                   const Dim& columns, const Dim& depth) {
+ContractBlocking contract_blocking(const Target& target, DType compute,
+                                   const ContractSizes& sizes) {
+  const auto& [rows, columns, depth, packs_rows] = sizes;
   const std::int64_t element = byte_size(compute);
   ContractBlocking blocking;
   blocking.tile_columns = packed_columns(target, compute, columns);
@@ -48,13 +49,13 @@ ContractBlocking contract_blocking(const Target& target, DType compute, const Di
   }
 
   // Enough tasks for the threads to share evenly, few enough for A's block to be read again. With
-  // four panels C's block stays small: 94.6 of 103.6 GF/s at 1024 x 1024 x 1024, 88 at 128 x 4096 x
-  // 4096, where sixteen gave 82.
-  constexpr std::int64_t kMostPanels = 4;
+  // four panels C's block stays small: 88 of 103.6 GF/s at 128 x 4096 x 4096, where sixteen
+  // gave 82. But rows that each task packs for itself should serve many columns.
+  const std::int64_t most_panels = packs_rows ? 16 : 4;
   constexpr std::int64_t kTasksPerThread = 4;
   const std::int64_t panels = columns.constant().value_or(0) / blocking.tile_columns;
   const std::int64_t wanted = panels / (kTasksPerThread * target.cores);
-  blocking.columns = std::clamp<std::int64_t>(wanted, 1, kMostPanels) * blocking.tile_columns;
+  blocking.columns = std::clamp<std::int64_t>(wanted, 1, most_panels) * blocking.tile_columns;
   return blocking;
 }
 
