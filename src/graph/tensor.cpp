@@ -136,6 +136,13 @@ Tensor Tensor::borrow(DType dtype, Sizes sizes, const std::byte* data,
   return tensor;
 }
 
+Tensor Tensor::borrow_mutable(DType dtype, Sizes sizes, std::byte* data,
+                              std::shared_ptr<const void> owner) {
+  Tensor tensor = borrow(dtype, std::move(sizes), data, std::move(owner));
+  tensor.writable_ = true;
+  return tensor;
+}
+
 std::byte* Tensor::mutable_data() {
   assert(writable_);
   return const_cast<std::byte*>(data_);

@@ -36,6 +36,9 @@ class Tensor {
   // `data` must be aligned to the element size and hold num_elements * byte_size bytes.
   static Tensor borrow(DType dtype, Sizes sizes, const std::byte* data,
                        std::shared_ptr<const void> owner);
+  // The same of bytes that may be written through mutable_data().
+  static Tensor borrow_mutable(DType dtype, Sizes sizes, std::byte* data,
+                               std::shared_ptr<const void> owner);
 
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const Sizes& sizes() const { return sizes_; }
@@ -44,7 +47,7 @@ class Tensor {
   [[nodiscard]] std::int64_t num_bytes() const { return num_elements() * byte_size(dtype_); }
 
   [[nodiscard]] const std::byte* data() const { return data_; }
-  // Asserts that the tensor came from allocate(); copies of it share the bytes.
+  // Asserts that the tensor came from allocate() or borrow_mutable(); copies of it share the bytes.
   [[nodiscard]] std::byte* mutable_data();
 
   // Element access by linear row-major index, converting to and from the storage type: the

@@ -28,20 +28,6 @@ tl::unexpected<Error> at_node(const Node& node, const Error& error) {
   return tl::unexpected(error.with_context(node_label(node.op(), node.source())));
 }
 
-Status check_assumptions(const Graph& graph, const Bindings& bindings) {
-  for (const SizeAssumption& assumption : graph.assumptions()) {
-    const auto left = assumption.left.evaluate(bindings);
-    const auto right = assumption.right.evaluate(bindings);
-    if (!left) return tl::unexpected(left.error().with_context(assumption.reason));
-    if (!right) return tl::unexpected(right.error().with_context(assumption.reason));
-    if (*left != *right) {
-      return usage_error("{}: {} and {} must be equal, but are {} and {}", assumption.reason,
-                         assumption.left, assumption.right, *left, *right);
-    }
-  }
-  return {};
-}
-
 class Evaluator {
  public:
   Evaluator(const Graph& graph, const Bindings& bindings, const ReferenceOptions& options,
@@ -176,6 +162,20 @@ Expected<std::vector<Tensor>> prepare_inputs(const Graph& graph, std::span<const
 }
 
 }  // namespace
+
+Status check_assumptions(const Graph& graph, const Bindings& bindings) {
+  for (const SizeAssumption& assumption : graph.assumptions()) {
+    const auto left = assumption.left.evaluate(bindings);
+    const auto right = assumption.right.evaluate(bindings);
+    if (!left) return tl::unexpected(left.error().with_context(assumption.reason));
+    if (!right) return tl::unexpected(right.error().with_context(assumption.reason));
+    if (*left != *right) {
+      return usage_error("{}: {} and {} must be equal, but are {} and {}", assumption.reason,
+                         assumption.left, assumption.right, *left, *right);
+    }
+  }
+  return {};
+}
 
 Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs,
                                        const ReferenceOptions& options) {

@@ -31,4 +31,8 @@ Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tenso
 // error naming the input and axis.
 Expected<Bindings> bind_symbols(const Graph& graph, std::span<const Tensor> inputs);
 
+// Whether the sizes that operators had to assume equal are equal under these values; a usage error
+// that says which operator needs it.
+Status check_assumptions(const Graph& graph, const Bindings& bindings);
+
 }  // namespace opweld

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
 
 #include "ops/op.h"
@@ -95,6 +96,10 @@ struct Executable::State {
   Expected<std::shared_ptr<const SizedPlan>> sized_plan(const Bindings& bindings);
   Expected<std::shared_ptr<const SizedPlan>> make_sized_plan(const Bindings& bindings);
   Status size_kernels(SizedPlan& sizes);
+  // Everything that the sizes of the inputs decide; fails where they contradict the model.
+  Expected<std::shared_ptr<const SizedPlan>> plan_run(std::span<const Tensor> inputs);
+  Status execute(const SizedPlan& sizes, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                 RunStats* stats, const RunOptions& options);
 };
 
 Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -248,7 +253,8 @@ class Run {
  public:
   Run(const Graph& graph, const FusionPlan& plan, std::span<const ExecutableKernel> kernels,
       const StorageMap& storage, std::span<const Tensor> constants, const SizedPlan& sizes,
-      std::span<const Tensor> inputs, Workspace& workspace, ThreadTeam& team)
+      std::span<const Tensor> inputs, std::span<Tensor> outputs, Workspace& workspace,
+      ThreadTeam& team)
       : graph_(graph),
         plan_(plan),
         kernels_(kernels),
@@ -256,19 +262,15 @@ class Run {
         constants_(constants),
         sizes_(sizes),
         inputs_(inputs),
+        outputs_(outputs),
         workspace_(workspace),
         team_(team) {}
 
-  Expected<std::vector<Tensor>> operator()(RunStats* stats, const RunOptions& options) {
+  Status operator()(RunStats* stats, const RunOptions& options) {
     OPWELD_CHECK(workspace_.arena.resize(sizes_.memory.arena_bytes));
     workspace_.scratch.resize(static_cast<std::size_t>(team_.size()));
     for (AlignedBytes& scratch : workspace_.scratch) {
       OPWELD_CHECK(scratch.resize(sizes_.scratch_bytes));
-    }
-    for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-      OPWELD_TRY(Tensor output,
-                 Tensor::allocate(graph_.outputs()[i].value->dtype(), sizes_.output_sizes[i]));
-      outputs_.push_back(std::move(output));
     }
     if (stats != nullptr) *stats = {};
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
@@ -279,7 +281,7 @@ class Run {
     }
     if (stats != nullptr) stats->arena_bytes = sizes_.memory.arena_bytes;
     copy_remaining_outputs();
-    return std::move(outputs_);
+    return {};
   }
 
  private:
@@ -416,36 +418,114 @@ class Run {
   std::span<const Tensor> constants_;
   const SizedPlan& sizes_;
   std::span<const Tensor> inputs_;
+  std::span<Tensor> outputs_;
   Workspace& workspace_;
   ThreadTeam& team_;
-  std::vector<Tensor> outputs_;
 };
+
+// What generated code takes for granted of the tensors that a caller hands over; their sizes are
+// bind_symbols' business.
+Status check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Value* declared = graph.inputs()[i];
+    if (inputs[i].dtype() != declared->dtype()) {
+      return usage_error("input '{}' must be {}, but is {}", declared->name(),
+                         to_string(declared->dtype()), to_string(inputs[i].dtype()));
+    }
+    if (inputs[i].data() == nullptr && inputs[i].num_elements() > 0) {
+      return usage_error("input '{}' has no data", declared->name());
+    }
+  }
+  return {};
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  const std::less<> before;
+  return a.num_bytes() > 0 && b.num_bytes() > 0 && before(a.data(), b.data() + b.num_bytes()) &&
+         before(b.data(), a.data() + a.num_bytes());
+}
+
+Status check_outputs(const Graph& graph, std::span<const Sizes> sizes,
+                     std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  if (outputs.size() != sizes.size()) {
+    return usage_error("the model has {} outputs, but {} were given", sizes.size(), outputs.size());
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [name, value] = graph.outputs()[i];
+    if (outputs[i].dtype() != value->dtype() || outputs[i].sizes() != sizes[i]) {
+      return usage_error("output '{}' is {}{} for these inputs, but {}{} was given", name,
+                         to_string(value->dtype()), to_string(sizes[i]),
+                         to_string(outputs[i].dtype()), to_string(outputs[i].sizes()));
+    }
+    if (outputs[i].data() == nullptr && outputs[i].num_elements() > 0) {
+      return usage_error("output '{}' has no memory", name);
+    }
+    const auto shares = [&](const Tensor& other) { return overlap(outputs[i], other); };
+    if (std::any_of(inputs.begin(), inputs.end(), shares) ||
+        std::any_of(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), shares)) {
+      return usage_error("output '{}' overlaps another tensor of the run", name);
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
-Expected<std::vector<Tensor>> Executable::run(std::span<const Tensor> inputs, RunStats* stats,
-                                              const RunOptions& options) {
-  State& state = *state_;
-  OPWELD_TRY(const Bindings bindings, bind_symbols(state.graph, inputs));
-  OPWELD_TRY(const auto sizes, state.sized_plan(bindings));
+Expected<std::shared_ptr<const SizedPlan>> Executable::State::plan_run(
+    std::span<const Tensor> inputs) {
+  OPWELD_TRY(const Bindings bindings, bind_symbols(graph, inputs));
+  OPWELD_CHECK(check_assumptions(graph, bindings));
+  return sized_plan(bindings);
+}
+
+Status Executable::State::execute(const SizedPlan& sizes, std::span<const Tensor> inputs,
+                                  std::span<Tensor> outputs, RunStats* stats,
+                                  const RunOptions& options) {
   std::unique_ptr<Workspace> workspace;
   {
-    const std::lock_guard lock(state.cache_mutex);
-    if (!state.workspaces.empty()) {
-      workspace = std::move(state.workspaces.back());
-      state.workspaces.pop_back();
+    const std::lock_guard lock(cache_mutex);
+    if (!workspaces.empty()) {
+      workspace = std::move(workspaces.back());
+      workspaces.pop_back();
     }
   }
   if (!workspace) workspace = std::make_unique<Workspace>();
-  Expected<std::vector<Tensor>> outputs;
+  Status status;
   {
-    const std::lock_guard lock(state.team_mutex);
-    outputs = Run(state.graph, state.plan, state.kernels, state.storage, state.constants, *sizes,
-                  inputs, *workspace, state.team)(stats, options);
+    const std::lock_guard lock(team_mutex);
+    status = Run(graph, plan, kernels, storage, constants, sizes, inputs, outputs, *workspace,
+                 team)(stats, options);
   }
-  const std::lock_guard lock(state.cache_mutex);
-  state.workspaces.push_back(std::move(workspace));
+  const std::lock_guard lock(cache_mutex);
+  workspaces.push_back(std::move(workspace));
+  return status;
+}
+
+Expected<std::vector<Sizes>> Executable::output_sizes(std::span<const Tensor> inputs) {
+  OPWELD_TRY(const auto sizes, state_->plan_run(inputs));
+  return sizes->output_sizes;
+}
+
+Expected<std::vector<Tensor>> Executable::run(std::span<const Tensor> inputs, RunStats* stats,
+                                              const RunOptions& options) {
+  OPWELD_TRY(const auto sizes, state_->plan_run(inputs));
+  OPWELD_CHECK(check_inputs(state_->graph, inputs));
+  std::vector<Tensor> outputs;
+  for (std::size_t i = 0; i < sizes->output_sizes.size(); ++i) {
+    OPWELD_TRY(Tensor output,
+               Tensor::allocate(state_->graph.outputs()[i].value->dtype(), sizes->output_sizes[i]));
+    outputs.push_back(std::move(output));
+  }
+  OPWELD_CHECK(state_->execute(*sizes, inputs, outputs, stats, options));
   return outputs;
+}
+
+Status Executable::run_into(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                            RunStats* stats, const RunOptions& options) {
+  OPWELD_TRY(const auto sizes, state_->plan_run(inputs));
+  OPWELD_CHECK(check_inputs(state_->graph, inputs));
+  OPWELD_CHECK(check_outputs(state_->graph, sizes->output_sizes, inputs, outputs));
+  return state_->execute(*sizes, inputs, outputs, stats, options);
 }
 
 }  // namespace opweld

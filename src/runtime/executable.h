@@ -60,9 +60,18 @@ class Executable {
   ~Executable();
 
   // Inputs in the order of graph().inputs(), results in that of its outputs. A wrong dtype, rank or
-  // size is a usage error that names the input, the axis, and what was expected.
+  // size is a usage error that names the input, the axis, and what was expected; so are sizes that
+  // an operator needs to be equal and that are not.
   Expected<std::vector<Tensor>> run(std::span<const Tensor> inputs, RunStats* stats = nullptr,
                                     const RunOptions& options = {});
+
+  // The same into the caller's memory: `outputs` in the order of the graph's, with the dtypes and
+  // sizes that output_sizes() tells, apart from each other and from the inputs. After an error
+  // their contents are undefined.
+  Status run_into(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                  RunStats* stats = nullptr, const RunOptions& options = {});
+  // Sizes of the results; of the inputs, only their sizes are looked at.
+  Expected<std::vector<Sizes>> output_sizes(std::span<const Tensor> inputs);
 
   [[nodiscard]] const Graph& graph() const;
   [[nodiscard]] const FusionPlan& plan() const;
