@@ -5,19 +5,13 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "opweld/compile_settings.h"
 
 namespace opweld {
 
 // The family of schedules that serves a kernel (tile/schedules/).
 enum class KernelKind : std::uint8_t { Map, Row, Reduce, Contract, Attention, Move, Extern };
 std::string_view to_string(KernelKind kind);
-
-// How much is fused; people compare the three.
-enum class FusionLevel : std::uint8_t {
-  None,  // every operator of the model is a kernel
-  Ops,   // only the operator library: attention, norms, activations found and taken whole
-  Auto,  // and neighbours welded by the planner
-};
 
 // Stable codes; the table with sentence and remedy is in fusion/reasons.h.
 enum class ReasonCode : std::uint8_t {

@@ -18,7 +18,11 @@ ORDER = (
     "kernels",
     "runtime",
     "report",
+    "api",
 )
+
+# The folder above src/*.cpp: it may use those, and nothing else in src/ may use it.
+TOP = "api"
 
 # Heavy or replaceable libraries, by the start of their include paths, and the folders that may use
 # them. Everywhere else our own types stand between, so that a library can change without the
@@ -57,8 +61,12 @@ def folder_of(path: str) -> str | None:
 def check_order(file: str, included: str) -> str | None:
     """Why `file` may not include `included`, both written from src/, as far as the order goes."""
     mine, theirs = folder_of(file), folder_of(included)
+    if mine == TOP:
+        return None
+    if theirs == TOP:
+        return f"{TOP} stands on everything else in src/"
     if mine is None:
-        return None  # src/*.cpp lie below all folders and may use every one
+        return None  # src/*.cpp lie below all folders but TOP and may use every one
     if theirs is None:
         return "files in folders may not lean on those directly in src/"
     if ORDER.index(theirs) > ORDER.index(mine):
@@ -114,6 +122,19 @@ def violations(source: Path) -> list[Violation]:
             if why:
                 found.append(Violation(file, included, why))
     return found
+
+
+def public_violations(include: Path) -> list[Violation]:
+    """Includes of the public headers that are neither of the standard library nor public headers.
+
+    A user compiles these headers without src/ and without the libraries that we use.
+    """
+    return [
+        Violation(file, included, "public headers include only the standard library and each other")
+        for file, names in read_includes(include).items()
+        for included in names
+        if "." in included and not (include / included).is_file()
+    ]
 
 
 def strangers(source: Path) -> list[str]:

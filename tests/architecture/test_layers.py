@@ -21,6 +21,18 @@ def test_folders_use_only_folders_above_them() -> None:
     assert "\n".join(map(str, layers.violations(SOURCE))) == ""
 
 
+def test_public_headers_stand_alone() -> None:
+    assert len(list((ROOT / "include" / "opweld").glob("*.h"))) > 5
+    assert "\n".join(map(str, layers.public_violations(ROOT / "include"))) == ""
+
+
+def test_a_public_header_that_leans_on_src_is_found(tmp_path: Path) -> None:
+    plant(tmp_path, "opweld/a.h", "<vector>", '"opweld/b.h"', '"graph/graph.h"', "<fmt/format.h>")
+    plant(tmp_path, "opweld/b.h", "<span>")
+    found = layers.public_violations(tmp_path)
+    assert [violation.included for violation in found] == ["graph/graph.h", "fmt/format.h"]
+
+
 def test_every_folder_has_its_place_in_the_order() -> None:
     assert layers.strangers(SOURCE) == []
 
@@ -51,6 +63,8 @@ def test_source_files_are_short() -> None:
         ("graph/a.h", '"tile/tile_ir.h"', "tile comes after graph"),
         ("codegen/cpu/a.cpp", '"kernels/b.h"', "kernels comes after codegen/cpu"),
         ("graph/a.cpp", '"compile.h"', "files in folders may not lean on those directly in src/"),
+        ("compile.cpp", '"api/api.h"', "api stands on everything else"),
+        ("report/a.cpp", '"api/api.h"', "api stands on everything else"),
         ("tile/a.cpp", '"llvm/IR/Module.h"', "only target, codegen/cpu may use this library"),
         ("tile/a.cpp", "<llvm/IR/Module.h>", "only target, codegen/cpu may use this library"),
         ("graph/a.h", "<nlohmann/json.hpp>", "only report may use this library"),
@@ -60,7 +74,7 @@ def test_source_files_are_short() -> None:
     ],
 )
 def test_a_broken_rule_is_found(tmp_path: Path, file: str, include: str, why: str) -> None:
-    for header in ("tile/tile_ir.h", "kernels/b.h", "compile.h"):
+    for header in ("tile/tile_ir.h", "kernels/b.h", "api/api.h", "compile.h"):
         plant(tmp_path, header, "<vector>")
     plant(tmp_path, "codegen/cpu/emit.h", "<llvm/IR/IRBuilder.h>")
     plant(tmp_path, "codegen/cpu/through.h", '"codegen/cpu/emit.h"')
@@ -77,6 +91,8 @@ def test_allowed_includes_are_let_be(tmp_path: Path) -> None:
     plant(tmp_path, "codegen/cpu/emit.h", "<llvm/IR/Module.h>")
     plant(tmp_path, "codegen/cpu/b.cpp", '"codegen/cpu/emit.h"', '"tile/a.h"')
     plant(tmp_path, "compile.cpp", '"tile/a.h"', '"compile.h"')
+    plant(tmp_path, "compile.h", "<vector>")
+    plant(tmp_path, "api/b.cpp", '"compile.h"', '"tile/a.h"', '"opweld/x.h"')
     assert layers.violations(tmp_path) == []
 
 

@@ -6,14 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <random>
 #include <set>
-#include <sstream>
 
-#include "import/onnx/import.h"
-#include "ops/builder.h"
 #include "ops/reference.h"
+#include "report/usual_sizes.h"
 
 namespace opweld::cli {
 
@@ -77,17 +74,6 @@ Expected<FusionLevel> parse_level(const std::string& text) {
   return usage_error("fusion level '{}': there are none, ops and auto", text);
 }
 
-Expected<Graph> load_graph(const std::string& path) {
-  if (!path.ends_with(".graph")) return import_onnx(path);
-  const std::ifstream file(path);
-  if (!file) return fail("cannot open '{}'", path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  auto graph = parse_graph(text.str());
-  if (!graph) return tl::unexpected(graph.error().with_context(path));
-  return graph;
-}
-
 Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options,
                                  FusionLevel level) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
@@ -120,15 +106,6 @@ std::vector<std::shared_ptr<const SymbolInfo>> input_symbols(const Graph& graph)
     for (const Dim& dim : input->shape()) dim.collect_symbols(symbols);
   }
   return symbols;
-}
-
-std::int64_t usual_size(const SymbolInfo& symbol) {
-  constexpr std::int64_t kUsualLength = 128;
-  const bool batch = symbol.name.find("batch") != std::string::npos || symbol.name == "N";
-  const std::int64_t wanted = batch ? 1 : kUsualLength;
-  const std::int64_t divisor = symbol.range.divisor;
-  const std::int64_t fitting = std::clamp(wanted, symbol.range.min, symbol.range.max);
-  return std::max(fitting - fitting % divisor, symbol.range.min);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "compile.h"
 #include "graph/graph.h"
+#include "load.h"
 #include "support/expected.h"
 #include "tensor_files.h"
 
@@ -36,9 +37,6 @@ void add_input_options(CLI::App& command, InputOptions& options);
 
 Expected<std::map<std::string, std::int64_t>> parse_dims(const std::vector<std::string>& dims);
 Expected<FusionLevel> parse_level(const std::string& text);
-
-// An .onnx model, or a graph in its textual form (.graph).
-Expected<Graph> load_graph(const std::string& path);
 
 // Compiles with progress on standard error when that is a terminal.
 Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options,

@@ -1,0 +1,48 @@
+// The account of a compiled model: what was fused, what was not and why, and what that moves.
+//
+// Bytes are counted at kernel boundaries: each tensor that a kernel reads or writes, once, weights
+// included, at given values of the model's symbols. What never leaves a kernel costs nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace opweld {
+
+struct KernelAccount {
+  std::string name;       // "FusedKernel_3", or "Kernel_3" for a single operator
+  std::string kind;       // the family of schedules: "map", "row", "contract", "attention" ...
+  std::string operators;  // as people read them: "matmul + add + gelu"
+  std::string layer;      // the layer that its operators share; may be empty
+  std::vector<std::string> sources;  // its operators, by their names in the user's model
+  std::int64_t bytes_read = 0;
+  std::int64_t bytes_written = 0;
+};
+
+// The one verdict on an edge of the graph, from a producer to a consumer.
+struct EdgeAccount {
+  std::string from;  // by their names in the user's model
+  std::string to;
+  bool fused = false;
+  int kernel = -1;         // index of the kernel that holds both, if fused
+  std::string code;        // "F-FORK"; empty if fused. docs/reasons.md lists them
+  std::string sentence;    // what the code means
+  std::string detail;      // "3 readers"; may be empty
+  std::string remedy;      // what a user can do
+  std::int64_t bytes = 0;  // that fusing saves (fused) or would save
+};
+
+struct Account {
+  std::vector<KernelAccount> kernels;  // in order of execution
+  std::vector<EdgeAccount> edges;
+  // "AutoFusion: matmul + add -> FusedKernel_3 [layers.0] saves 1.2 MB, 1 kernel" for every fused
+  // kernel, then "AutoFusion: keep A | B: ..." for every edge that was kept.
+  std::vector<std::string> log;
+  // Operators that run as calls since no schedule serves them, with the reason.
+  std::vector<std::string> notes;
+  std::int64_t bytes_read = 0;  // the sums over the kernels
+  std::int64_t bytes_written = 0;
+};
+
+}  // namespace opweld

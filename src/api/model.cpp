@@ -1,0 +1,106 @@
+#include "opweld/model.h"
+
+#include "api/convert.h"
+#include "graph/text.h"
+#include "load.h"
+#include "ops/builder.h"
+
+namespace opweld {
+
+Size to_size(const Dim& dim) {
+  if (const auto constant = dim.constant()) return {*constant};
+  return {dim.to_string()};
+}
+
+std::vector<Size> to_sizes(const Shape& shape) {
+  std::vector<Size> sizes;
+  sizes.reserve(shape.size());
+  for (const Dim& dim : shape) sizes.push_back(to_size(dim));
+  return sizes;
+}
+
+std::vector<TensorInfo> input_infos(const Graph& graph) {
+  std::vector<TensorInfo> infos;
+  for (const Value* input : graph.inputs()) {
+    infos.push_back({input->name(), input->dtype(), to_sizes(input->shape())});
+  }
+  return infos;
+}
+
+std::vector<TensorInfo> output_infos(const Graph& graph) {
+  std::vector<TensorInfo> infos;
+  for (const auto& [name, value] : graph.outputs()) {
+    infos.push_back({name, value->dtype(), to_sizes(value->shape())});
+  }
+  return infos;
+}
+
+std::string TensorInfo::to_string() const {
+  std::string list;
+  for (const Size& size : sizes) list += (list.empty() ? "" : ", ") + size.text();
+  return fmt::format("{}: {}[{}]", name, opweld::to_string(dtype), list);
+}
+
+namespace {
+
+Result<std::shared_ptr<const detail::ModelState>> checked_state(Expected<Graph> graph) {
+  if (!graph) return std::move(graph.error());
+  return std::make_shared<const detail::ModelState>(detail::ModelState{std::move(*graph)});
+}
+
+}  // namespace
+
+Model::Model(std::shared_ptr<const detail::ModelState> state) : state_(std::move(state)) {}
+
+Result<Model> Model::load(const std::string& path) {
+  auto state = checked_state(load_graph(path));
+  if (!state) return state.error();
+  return Model(*state);
+}
+
+Result<Model> Model::parse(std::string_view text) {
+  auto state = checked_state(parse_graph(text));
+  if (!state) return state.error();
+  return Model(*state);
+}
+
+std::vector<TensorInfo> Model::inputs() const {
+  return input_infos(state_->graph);
+}
+
+std::vector<TensorInfo> Model::outputs() const {
+  return output_infos(state_->graph);
+}
+
+std::vector<std::string> Model::symbols() const {
+  std::vector<std::string> names;
+  for (const Dim& symbol : state_->graph.symbols()) names.push_back(symbol.as_symbol()->name);
+  return names;
+}
+
+std::string Model::text() const {
+  return to_text(state_->graph);
+}
+
+Result<Program> Model::compile(const CompileSettings& settings) const {
+  constexpr int kMostThreads = 1024;
+  if (settings.threads < 0 || settings.threads > kMostThreads) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("threads: {} is not in [0, {}]", settings.threads, kMostThreads)};
+  }
+  if (settings.fusion > FusionLevel::Auto || settings.numerics > Numerics::Strict) {
+    return Error{ErrorKind::Usage, "the level of fusion or numerics is none that there is"};
+  }
+  CompileOptions options;
+  options.level = settings.fusion;
+  options.threads = settings.threads;
+  options.target = settings.target;
+  options.strict = settings.numerics == Numerics::Strict;
+  auto compiled = opweld::compile(state_->graph.clone(), options);
+  if (!compiled) return std::move(compiled.error());
+  const double seconds = compiled->seconds();
+  return Program(
+      std::make_shared<detail::ProgramState>(detail::ProgramState{std::move(*compiled), seconds}));
+}
+
+}  // namespace opweld

@@ -1,0 +1,242 @@
+#include "opweld/program.h"
+
+#include <fmt/ranges.h>
+
+#include "api/convert.h"
+#include "fusion/reasons.h"
+#include "report/account.h"
+
+namespace opweld {
+
+Program::Program(std::shared_ptr<detail::ProgramState> state) : state_(std::move(state)) {}
+
+std::vector<TensorInfo> Program::inputs() const {
+  return input_infos(state_->compiled.executable.graph());
+}
+
+std::vector<TensorInfo> Program::outputs() const {
+  return output_infos(state_->compiled.executable.graph());
+}
+
+double Program::compile_seconds() const {
+  return state_->seconds;
+}
+
+int Program::threads() const {
+  return state_->compiled.executable.threads();
+}
+
+// ---- running ----
+
+namespace {
+
+// What messages call the tensor at `index`.
+std::string input_label(const Graph& graph, std::size_t index) {
+  if (index < graph.inputs().size())
+    return fmt::format("input '{}'", graph.inputs()[index]->name());
+  return fmt::format("input number {}", index + 1);
+}
+
+std::string output_label(const Graph& graph, std::size_t index) {
+  if (index < graph.outputs().size())
+    return fmt::format("output '{}'", graph.outputs()[index].name);
+  return fmt::format("output number {}", index + 1);
+}
+
+Expected<std::vector<Tensor>> input_tensors(const Graph& graph,
+                                            const std::vector<TensorView>& views) {
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    OPWELD_TRY(Tensor tensor, to_tensor(views[i], input_label(graph, i)));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+RunOptions options_for(const RunReport* report) {
+  RunOptions options;
+  options.profile = report != nullptr;
+  return options;
+}
+
+void fill(RunReport* report, const RunStats& stats) {
+  if (report == nullptr) return;
+  *report = {stats.kernels, stats.bytes_read, stats.bytes_written, stats.arena_bytes, {}};
+  for (const KernelStats& kernel : stats.by_kernel)
+    report->kernel_seconds.push_back(kernel.seconds);
+}
+
+Expected<std::vector<HostTensor>> run_owned(Executable& executable,
+                                            const std::vector<TensorView>& inputs,
+                                            RunReport* report) {
+  OPWELD_TRY(const std::vector<Tensor> tensors, input_tensors(executable.graph(), inputs));
+  RunStats stats;
+  OPWELD_TRY(std::vector<Tensor> outputs, executable.run(tensors, &stats, options_for(report)));
+  fill(report, stats);
+  std::vector<HostTensor> results;
+  results.reserve(outputs.size());
+  for (Tensor& output : outputs) results.push_back(to_host_tensor(std::move(output)));
+  return results;
+}
+
+Expected<std::map<std::string, HostTensor>> run_by_name(
+    Executable& executable, const std::map<std::string, TensorView>& inputs, RunReport* report) {
+  const Graph& graph = executable.graph();
+  std::vector<TensorView> ordered;
+  std::vector<std::string_view> names;
+  for (const Value* input : graph.inputs()) {
+    names.push_back(input->name());
+    const auto found = inputs.find(input->name());
+    if (found == inputs.end()) return usage_error("input '{}' is missing", input->name());
+    ordered.push_back(found->second);
+  }
+  for (const auto& [name, view] : inputs) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    return usage_error("the model has no input '{}'; its inputs are {}", name,
+                       fmt::join(names, ", "));
+  }
+  OPWELD_TRY(std::vector<HostTensor> outputs, run_owned(executable, ordered, report));
+  std::map<std::string, HostTensor> named;
+  for (std::size_t i = 0; i < outputs.size(); ++i) named[graph.outputs()[i].name] = outputs[i];
+  return named;
+}
+
+Status run_in_place(Executable& executable, const std::vector<TensorView>& inputs,
+                    const std::vector<MutableTensorView>& outputs, RunReport* report) {
+  const Graph& graph = executable.graph();
+  OPWELD_TRY(const std::vector<Tensor> tensors, input_tensors(graph, inputs));
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    OPWELD_TRY(Tensor result, to_tensor(outputs[i], output_label(graph, i)));
+    results.push_back(std::move(result));
+  }
+  RunStats stats;
+  OPWELD_CHECK(executable.run_into(tensors, results, &stats, options_for(report)));
+  fill(report, stats);
+  return {};
+}
+
+Expected<std::vector<Sizes>> sizes_of_outputs(Executable& executable,
+                                              const std::vector<Sizes>& inputs) {
+  const Graph& graph = executable.graph();
+  std::vector<Tensor> shapes;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!checked_num_elements(inputs[i])) {
+      return usage_error("{} cannot have the sizes {} (negative, or too large to address)",
+                         input_label(graph, i), to_string(inputs[i]));
+    }
+    shapes.push_back(Tensor::borrow(DType::F32, inputs[i], nullptr, nullptr));
+  }
+  return executable.output_sizes(shapes);
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> Program::run(const std::vector<TensorView>& inputs,
+                                             RunReport* report) const {
+  return to_result(run_owned(state_->compiled.executable, inputs, report));
+}
+
+Result<std::map<std::string, HostTensor>> Program::run_named(
+    const std::map<std::string, TensorView>& inputs, RunReport* report) const {
+  return to_result(run_by_name(state_->compiled.executable, inputs, report));
+}
+
+Result<void> Program::run_into(const std::vector<TensorView>& inputs,
+                               const std::vector<MutableTensorView>& outputs,
+                               RunReport* report) const {
+  return to_result(run_in_place(state_->compiled.executable, inputs, outputs, report));
+}
+
+Result<std::vector<Sizes>> Program::output_sizes(const std::vector<Sizes>& inputs) const {
+  return to_result(sizes_of_outputs(state_->compiled.executable, inputs));
+}
+
+// ---- the account ----
+
+namespace {
+
+// Every symbol of the inputs has a value that it may have, and nothing else has one.
+Expected<Bindings> check_values(const Graph& graph, const SymbolValues& values) {
+  Bindings bindings;
+  std::vector<std::string> names;
+  for (const Dim& dim : graph.symbols()) {
+    const auto symbol = dim.as_symbol();
+    names.push_back(symbol->name);
+    const auto found = values.find(symbol->name);
+    if (found == values.end()) return usage_error("the size '{}' has no value", symbol->name);
+    OPWELD_CHECK(symbol->check(found->second));
+    bindings.set(symbol->name, found->second);
+  }
+  for (const auto& [name, value] : values) {
+    if (bindings.find(name)) continue;
+    return usage_error("the model has no free size '{}'; it has {}", name,
+                       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+  }
+  return bindings;
+}
+
+Expected<KernelAccount> kernel_account(const Kernel& kernel, const Bindings& bindings) {
+  KernelAccount account;
+  account.name = kernel.name;
+  account.kind = to_string(kernel.kind);
+  account.operators = kernel.label;
+  account.layer = kernel.scope;
+  for (const Node* node : kernel.nodes) account.sources.push_back(node->display_name());
+  OPWELD_TRY(account.bytes_read, FusionPlan::bytes_read(kernel).evaluate(bindings));
+  OPWELD_TRY(account.bytes_written, FusionPlan::bytes_written(kernel).evaluate(bindings));
+  return account;
+}
+
+Expected<EdgeAccount> edge_account(const Verdict& verdict, const Bindings& bindings) {
+  EdgeAccount account;
+  account.from = verdict.producer->display_name();
+  account.to = verdict.consumer->display_name();
+  account.fused = verdict.code == ReasonCode::Fused;
+  account.kernel = verdict.kernel;
+  account.detail = verdict.detail;
+  if (!account.fused) {
+    const Reason& why = reason(verdict.code);
+    account.code = why.name;
+    account.sentence = why.sentence;
+    account.remedy = why.remedy;
+  }
+  OPWELD_TRY(account.bytes, verdict.bytes_saved.evaluate(bindings));
+  return account;
+}
+
+Expected<Account> make_account(const Compiled& compiled, const SymbolValues& values) {
+  const FusionPlan& plan = compiled.executable.plan();
+  OPWELD_TRY(const Bindings bindings, check_values(compiled.executable.graph(), values));
+  Account account;
+  for (const Kernel& kernel : plan.kernels) {
+    OPWELD_TRY(KernelAccount entry, kernel_account(kernel, bindings));
+    account.bytes_read += entry.bytes_read;
+    account.bytes_written += entry.bytes_written;
+    account.kernels.push_back(std::move(entry));
+  }
+  for (const Verdict& verdict : plan.verdicts) {
+    OPWELD_TRY(EdgeAccount entry, edge_account(verdict, bindings));
+    account.edges.push_back(std::move(entry));
+  }
+  OPWELD_TRY(account.log, fusion_log(plan, bindings, true));
+  account.notes = compiled.notes;
+  return account;
+}
+
+Expected<std::string> make_json(const Compiled& compiled, const SymbolValues& values) {
+  OPWELD_TRY(const Bindings bindings, check_values(compiled.executable.graph(), values));
+  return explain_json(compiled.executable.plan(), bindings);
+}
+
+}  // namespace
+
+Result<Account> Program::account(const SymbolValues& values) const {
+  return to_result(make_account(state_->compiled, values));
+}
+
+Result<std::string> Program::account_json(const SymbolValues& values) const {
+  return to_result(make_json(state_->compiled, values));
+}
+
+}  // namespace opweld
