@@ -1,0 +1,110 @@
+"""The installed package: a user's project builds against it, and against nothing else of ours."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.models.cache import ROOT
+
+HEADERS = sorted(path.name for path in (ROOT / "include" / "opweld").glob("*.h"))
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    """What the command prints; a failure shows all of it."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def build(source: Path, build: Path, prefix: Path) -> None:
+    """Configures and builds a project that can find Opweld below `prefix` only."""
+    run(
+        "cmake", "-S", source, "-B", build, "-G", "Ninja",
+        f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release",
+        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Wshadow -Werror",
+    )  # fmt: skip
+    run("cmake", "--build", build)
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prefix")
+    run("cmake", "--install", ROOT / "build" / "release", "--prefix", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def example(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the example prints."""
+    folder = tmp_path_factory.mktemp("examples")
+    build(ROOT / "examples", folder, prefix)
+    return run(folder / "decoder_layer")
+
+
+def test_the_example_agrees_with_its_unfused_self(example: str) -> None:
+    differences = re.findall(r"length (\d+): largest difference \D+ (\S+)", example)
+    assert [length for length, _ in differences] == ["17", "128"]
+    # The values are about 1; f32 sums of a few hundred terms in another order.
+    assert all(float(difference) < 1e-4 for _, difference in differences)
+
+
+def test_the_example_shows_its_kernels(example: str) -> None:
+    (counts,) = re.findall(r"(\d+) kernels instead of (\d+):", example)
+    fused, unfused = map(int, counts)
+    assert fused < unfused
+    names = re.findall(r"^  ((?:Fused)?Kernel_\d+) +\S", example, re.MULTILINE)
+    assert len(names) == fused
+    assert "attention" in example
+
+
+def test_the_layer_is_composed_in_under_80_lines() -> None:
+    text = (ROOT / "examples" / "decoder_layer.cpp").read_text()
+    composition = text[text.index("Result<Model> decoder_layer(") :]
+    assert composition.index("\n}\n") > 0
+    assert composition[: composition.index("\n}\n")].count("\n") < 80
+
+
+def test_every_header_compiles_alone_and_needs_no_other_package(
+    prefix: Path, tmp_path: Path
+) -> None:
+    assert "graph_builder.h" in HEADERS
+    names = []
+    for header in HEADERS:
+        names.append(f"{header}.cpp")
+        # Twice: a header that lacks its guard does not compile.
+        text = f"#include <opweld/{header}>\n#include <opweld/{header}>\n"
+        (tmp_path / names[-1]).write_text(text)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\n"
+        "project(headers LANGUAGES CXX)\n"
+        "find_package(Opweld 0.1 REQUIRED)\n"
+        "get_property(imported DIRECTORY PROPERTY IMPORTED_TARGETS)\n"
+        'if(NOT imported STREQUAL "Opweld::opweld")\n'
+        '  message(FATAL_ERROR "targets: ${imported}")\n'
+        "endif()\n"
+        f"add_library(headers OBJECT {' '.join(names)})\n"
+        "target_link_libraries(headers PRIVATE Opweld::opweld)\n"
+    )
+    build(tmp_path, tmp_path / "build", prefix)
+
+
+def test_the_library_gives_out_its_public_interface_only(prefix: Path) -> None:
+    (library,) = prefix.glob("lib*/**/libopweld.so")
+    table = run("nm", "--dynamic", "--defined-only", "--demangle", library)
+    names = [line.split(maxsplit=2)[2] for line in table.splitlines()]
+    public = [name for name in names if name.startswith("opweld::")]
+    assert any(name.startswith("opweld::GraphBuilder::finish") for name in public)
+    inner = ("opweld::compile(", "opweld::Graph::", "opweld::Executable::", "opweld::tile::")
+    assert [name for name in names if name.startswith((*inner, "llvm::", "google::"))] == []
+
+
+def test_the_command_is_installed(prefix: Path, tmp_path: Path) -> None:
+    assert "explain" in run(prefix / "bin" / "opweld", "--help")
