@@ -9,7 +9,10 @@
 #include "fusion/planner.h"
 #include "graph/text.h"
 #include "ops/builder.h"
+#include "report/account.h"
+#include "report/usual_sizes.h"
 #include "rewrite/pipeline.h"
+#include "support/log.h"
 #include "target/target.h"
 #include "tile/lower.h"
 
@@ -43,6 +46,7 @@ class Compiler {
     FusionPlan plan;
     OPWELD_CHECK(pass("plan", [&]() { return make_plan(graph, plan); }));
     dump("plan", [&]() { return to_text(plan); });
+    log_plan(graph, plan);
 
     // Turn each group into a tile program.
     std::vector<ExecutableKernel> kernels;
@@ -94,6 +98,24 @@ class Compiler {
     };
     OPWELD_TRY(plan, plan_fusion(graph, planning));
     return {};
+  }
+
+  // What was decided, as far as the environment asks for it.
+  void log_plan(const Graph& graph, const FusionPlan& plan) const {
+    const Log log = Log::from_environment();
+    if (!log.enabled(LogLevel::Info)) return;
+    const Bindings sizes = usual_sizes(graph);
+    std::vector<std::string> figures;
+    for (const auto& [name, size] : sizes) figures.push_back(fmt::format(", {} = {}", name, size));
+    log.line(LogLevel::Info, fmt::format("AutoFusion: graph '{}' at level {}{}", graph.name(),
+                                         to_string(plan.level), fmt::join(figures, "")));
+    if (const auto kernels = fusion_log(plan, sizes, false)) {
+      for (const std::string& line : *kernels) log.line(LogLevel::Info, line);
+    } else {
+      log.line(LogLevel::Info, "AutoFusion: no figures: " + kernels.error().message);
+    }
+    if (!log.enabled(LogLevel::Debug)) return;
+    for (const std::string& line : kept_edges_log(plan)) log.line(LogLevel::Debug, line);
   }
 
   Status lower_kernels(FusionPlan& plan, std::vector<ExecutableKernel>& kernels) {

@@ -10,6 +10,11 @@ namespace opweld {
 
 using Json = nlohmann::ordered_json;
 
+std::string_view to_string(FusionLevel level) {
+  constexpr std::string_view kNames[] = {"none", "ops", "auto"};
+  return kNames[static_cast<int>(level)];
+}
+
 std::string human_bytes(double bytes) {
   constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
   std::size_t unit = 0;
@@ -146,17 +151,23 @@ Expected<std::vector<std::string>> fusion_log(const FusionPlan& plan, const Bind
         human_bytes(static_cast<double>(saved)), operators - 1, operators == 2 ? "" : "s"));
   }
   if (every_edge) {
-    for (const Verdict& verdict : plan.verdicts) {
-      if (verdict.code != ReasonCode::Fused) lines.push_back(keep_line(verdict));
-    }
+    const std::vector<std::string> kept = kept_edges_log(plan);
+    lines.insert(lines.end(), kept.begin(), kept.end());
+  }
+  return lines;
+}
+
+std::vector<std::string> kept_edges_log(const FusionPlan& plan) {
+  std::vector<std::string> lines;
+  for (const Verdict& verdict : plan.verdicts) {
+    if (verdict.code != ReasonCode::Fused) lines.push_back(keep_line(verdict));
   }
   return lines;
 }
 
 Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings) {
-  constexpr const char* kLevels[] = {"none", "ops", "auto"};
   Json result;
-  result["level"] = kLevels[static_cast<int>(plan.level)];
+  result["level"] = to_string(plan.level);
   result["sizes"] = Json::object();
   for (const auto& [name, value] : bindings) result["sizes"][name] = value;
   OPWELD_TRY(result["kernels"], kernels_json(plan, bindings));

@@ -34,9 +34,14 @@ Expected<std::vector<LayerTraffic>> layer_traffic(const FusionPlan& plan, const 
 Expected<std::vector<std::string>> fusion_log(const FusionPlan& plan, const Bindings& bindings,
                                               bool every_edge);
 
+// The lines of the latter, which need no sizes.
+std::vector<std::string> kept_edges_log(const FusionPlan& plan);
+
 // {"level", "sizes", "kernels": [...], "edges": [...], "layers": [...], "totals": {...}, "log":
 // [...]}
 Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings);
+
+std::string_view to_string(FusionLevel level);  // "none", "ops", "auto"
 
 // "33.6 MB", "512 B"
 std::string human_bytes(double bytes);
