@@ -14,7 +14,12 @@ constexpr const char* kDescription =
     "  opweld run model.onnx --output out.npz        run it, on random inputs if none are given\n"
     "  opweld explain model.onnx --dim sequence=128  kernels, fusion log, traffic of each layer\n"
     "  opweld verify model.onnx                      fused against unfused against a reference\n"
-    "  opweld bench model.onnx --compare             time of the three levels of fusion\n";
+    "  opweld bench model.onnx --compare             time of the three levels of fusion\n\n"
+    "Environment:\n"
+    "  OPWELD_LOG_LEVEL  1: a line for every kernel that fuses operators; 0: and for every edge "
+    "that\n"
+    "                    was not fused, with its reason; 2 (default): none\n"
+    "  OPWELD_LOG_FILE   append these lines to a file instead of standard error\n";
 
 }  // namespace
 
@@ -34,6 +39,7 @@ int main(int argc, char** argv) {
   add("verify", "Compare the fused model with the unfused one and with a reference", add_verify);
   add("bench", "Time a model", add_bench);
   add("info", "Show inputs, outputs and operators of a model, and what is unsupported", add_info);
+  add("reasons", "Explain the codes that say why an edge was not fused", add_reasons);
   add("run-cases", "Run a list of test cases and compare their outputs", add_run_cases);
 
   constexpr int kUsageExit = 2;
