@@ -208,8 +208,29 @@ Expected<std::shared_ptr<const SizedPlan>> Executable::State::sized_plan(const B
   return made;
 }
 
+namespace {
+
+// A size such as s - 1 is sound for most lengths, and negative for some.
+Status check_not_negative(const Graph& graph, const Bindings& bindings) {
+  for (const auto& node : graph.nodes()) {
+    for (int i = 0; i < node->num_results(); ++i) {
+      for (const Dim& size : node->result(i)->shape()) {
+        if (size.lower_bound() >= 0) continue;
+        OPWELD_TRY(const std::int64_t value, size.evaluate(bindings));
+        if (value >= 0) continue;
+        return usage_error("{} '{}': these inputs make its size {} negative ({})", node->op(),
+                           node->display_name(), size, value);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Expected<std::shared_ptr<const SizedPlan>> Executable::State::make_sized_plan(
     const Bindings& bindings) {
+  OPWELD_CHECK(check_not_negative(graph, bindings));
   auto result = std::make_shared<SizedPlan>();
   result->bindings = bindings;
   std::vector<Lifetime> lifetimes;

@@ -66,6 +66,16 @@ TEST(ExecutableInputs, ThereMustBeData) {
   EXPECT_TRUE(model.run(std::vector{empty, empty}));
 }
 
+TEST(ExecutableInputs, SizesMustNotMakeOthersNegative) {
+  Executable model = compile_text(R"(
+    graph g(%x: f32[s]) {
+      %y = slice(%x) {starts = <0>, sizes = <s - 2>, steps = [1]}
+      return %y as "y"
+    })");
+  EXPECT_TRUE(model.run(std::vector{iota(DType::F32, {2})}));
+  EXPECT_THAT(failure(model, {iota(DType::F32, {1})}), AllOf(HasSubstr("slice"), HasSubstr("-1")));
+}
+
 std::string failure_into(Executable& model, std::vector<Tensor> outputs) {
   const std::vector inputs{iota(DType::F32, {4}), iota(DType::F32, {4})};
   if (outputs.empty()) outputs = {inputs[0]};
