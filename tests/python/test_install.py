@@ -96,6 +96,33 @@ def test_every_header_compiles_alone_and_needs_no_other_package(
     build(tmp_path, tmp_path / "build", prefix)
 
 
+def test_the_code_of_the_readme_compiles_and_runs(prefix: Path, tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    start = text.index("    #include <opweld/opweld.h>\n")
+    block = re.match(r"(?:    .*\n|\n)+", text[start:])
+    assert block
+    head, body = block[0].split("\n\n", 1)
+    (tmp_path / "readme.cpp").write_text(
+        "#include <cstdio>\n#include <string>\n#include <vector>\n"
+        f"{head}\n"
+        "int complain(const std::string& message) { return std::puts(message.c_str()); }\n"
+        "int main() {\n"
+        "  const std::vector<float> weights(384 * 1536, 0.5F), values(8 * 384, 1.0F);\n"
+        f"{body}\n"
+        "  return outputs->front().to_doubles().front() == 192 ? 0 : 1;\n"
+        "}\n"
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\n"
+        "project(readme LANGUAGES CXX)\n"
+        "find_package(Opweld 0.1 REQUIRED)\n"
+        "add_executable(readme readme.cpp)\n"
+        "target_link_libraries(readme PRIVATE Opweld::opweld)\n"
+    )
+    build(tmp_path, tmp_path / "build", prefix)
+    assert "AutoFusion: matmul + gelu" in run(tmp_path / "build" / "readme")
+
+
 def test_the_library_gives_out_its_public_interface_only(prefix: Path) -> None:
     (library,) = prefix.glob("lib*/**/libopweld.so")
     table = run("nm", "--dynamic", "--defined-only", "--demangle", library)
