@@ -15,6 +15,7 @@
 #include "support/log.h"
 #include "target/target.h"
 #include "tile/lower.h"
+#include "tile/pressure.h"
 
 namespace opweld {
 
@@ -91,10 +92,9 @@ class Compiler {
     PlanOptions planning;
     planning.level = options_.level;
     planning.target = &target_;
-    planning.oracle = [this](const Graph& group, KernelKind kind) -> Status {
-      const auto lowered = tile::lower(group, kind, lower_options(), "group");
-      if (!lowered) return tl::unexpected(lowered.error());
-      return {};
+    planning.oracle = [this](const Graph& group, KernelKind kind) -> Expected<Pressure> {
+      OPWELD_TRY(const auto lowered, tile::lower(group, kind, lower_options(), "group"));
+      return tile::estimate_pressure(lowered.program, target_);
     };
     OPWELD_TRY(plan, plan_fusion(graph, planning));
     return {};

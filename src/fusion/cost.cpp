@@ -1,15 +1,20 @@
 #include "fusion/cost.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <span>
 
 #include "ops/op.h"
 
 namespace opweld {
 
-double nominal_elements(const Shape& shape, std::int64_t nominal_size) {
+namespace {
+
+// Every symbol at the nominal size, as far as its range and divisibility allow that.
+Bindings nominal_bindings(std::span<const Dim> dims, std::int64_t nominal_size) {
   std::vector<std::shared_ptr<const SymbolInfo>> symbols;
-  for (const Dim& dim : shape) dim.collect_symbols(symbols);
+  for (const Dim& dim : dims) dim.collect_symbols(symbols);
   Bindings bindings;
   for (const auto& symbol : symbols) {
     const SymbolRange& range = symbol->range;
@@ -17,6 +22,18 @@ double nominal_elements(const Shape& shape, std::int64_t nominal_size) {
     size -= size % range.divisor;
     bindings.set(symbol->name, std::max(size, range.divisor));
   }
+  return bindings;
+}
+
+}  // namespace
+
+double nominal_value(const Dim& dim, std::int64_t nominal_size) {
+  const auto value = dim.evaluate(nominal_bindings({&dim, 1}, nominal_size));
+  return value ? static_cast<double>(*value) : HUGE_VAL;
+}
+
+double nominal_elements(const Shape& shape, std::int64_t nominal_size) {
+  const Bindings bindings = nominal_bindings(shape, nominal_size);
   double elements = 1;
   for (const Dim& dim : shape) {
     const auto size = dim.evaluate(bindings);
@@ -54,14 +71,6 @@ double boundary_bytes(const Kernel& kernel, std::int64_t nominal) {
     }
   }
   return bytes;
-}
-
-Kernel kernel_of(const Group& group) {
-  Kernel kernel;
-  kernel.kind = group.kind;
-  kernel.nodes = group.nodes;
-  complete_kernel(kernel);
-  return kernel;
 }
 
 }  // namespace

@@ -24,7 +24,9 @@ struct FusionGain {
 
 FusionGain estimate_gain(const MergeCandidate& candidate, const PlanOptions& options);
 
-// Elements of a shape with every symbol at its nominal size.
+// With every symbol at its nominal size: a number of bytes or elements (infinite if it is beyond
+// int64), and the elements of a shape.
+double nominal_value(const Dim& dim, std::int64_t nominal_size);
 double nominal_elements(const Shape& shape, std::int64_t nominal_size);
 
 // Scalar operations that one element of the node's result costs; transcendental ones count as many.

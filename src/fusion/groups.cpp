@@ -9,6 +9,15 @@ bool Group::only_aliases() const {
   return std::all_of(nodes.begin(), nodes.end(), [](const Node* node) { return is_alias(*node); });
 }
 
+Kernel kernel_of(const Group& group, int id) {
+  Kernel kernel;
+  kernel.id = id;
+  kernel.kind = group.only_views ? KernelKind::Move : group.kind;
+  kernel.nodes = group.nodes;
+  complete_kernel(kernel);
+  return kernel;
+}
+
 Groups::Groups(const Graph& graph) {
   int position = 0;
   for (const auto& node : graph.nodes()) {

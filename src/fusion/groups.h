@@ -45,4 +45,7 @@ class Groups {
   std::map<const Node*, int> positions_;
 };
 
+// The group as a complete kernel of its own.
+Kernel kernel_of(const Group& group, int id = 0);
+
 }  // namespace opweld

@@ -68,12 +68,7 @@ class Planner {
         for (Node* node : group->nodes) plan.aliases.push_back({node->result(), node->operand(0)});
         continue;
       }
-      Kernel kernel;
-      kernel.id = static_cast<int>(plan.kernels.size());
-      kernel.kind = group->kind;
-      if (group->only_views) kernel.kind = KernelKind::Move;
-      kernel.nodes = group->nodes;
-      complete_kernel(kernel);
+      Kernel kernel = kernel_of(*group, static_cast<int>(plan.kernels.size()));
       for (const Node* node : kernel.nodes) kernel_of_[node] = kernel.id;
       plan.kernels.push_back(std::move(kernel));
     }

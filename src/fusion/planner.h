@@ -9,13 +9,15 @@
 #include <functional>
 
 #include "fusion/plan.h"
+#include "fusion/pressure.h"
 #include "support/expected.h"
 #include "target/target.h"
 
 namespace opweld {
 
-// Whether some schedule of this kind serves the group; the error says why not.
-using GroupOracle = std::function<Status(const Graph& group, KernelKind kind)>;
+// What the kernel that a schedule of this kind makes of the group takes of the chip; where none
+// serves it, the error says why not.
+using GroupOracle = std::function<Expected<Pressure>(const Graph& group, KernelKind kind)>;
 
 // Which rules decide what may share a kernel; see docs/fusion.md.
 enum class RuleSet : std::uint8_t {

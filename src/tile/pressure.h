@@ -1,19 +1,11 @@
-// What one task of a kernel takes of the chip: the measure behind the reason "pressure".
+// How much of the chip a tile program takes.
 #pragma once
 
+#include "fusion/pressure.h"
 #include "target/target.h"
 #include "tile/tile_ir.h"
 
 namespace opweld::tile {
-
-struct Pressure {
-  // Bytes of the cache buffers, against Target::on_chip_bytes.
-  Dim cache_bytes = 0;
-  // The most vector values that are needed at one time, against Target::vector_registers. An
-  // estimate: the code generator orders operations as the program does, but moves what is
-  // invariant.
-  int vector_registers = 0;
-};
 
 // Vector registers are counted over the statements in order:
 // - register buffers hold theirs throughout;

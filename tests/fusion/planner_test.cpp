@@ -1,40 +1,17 @@
 #include "fusion/planner.h"
 
-#include <gtest/gtest.h>
+#include "fusion/planning.h"
 
-#include <algorithm>
-
-#include "ops/builder.h"
-#include "tile/lower.h"
-
-namespace opweld {
+namespace opweld::testing {
 namespace {
 
-// The plan of a graph written as text, as text; the schedules themselves are asked what they serve.
+// The plan of a graph written as text, as text.
 std::string plan_of(const std::string& text, FusionLevel level = FusionLevel::Auto,
                     RuleSet rules = RuleSet::Full) {
-  const Graph graph = parse_graph(text).value();
-  const Target target = host_target();
-  PlanOptions options;
-  options.level = level;
-  options.rules = rules;
-  options.target = &target;
-  options.oracle = [&](const Graph& group, KernelKind kind) -> Status {
-    const auto lowered = tile::lower(group, kind, {&target, false}, "group");
-    if (!lowered) return tl::unexpected(lowered.error());
-    return {};
-  };
-  const auto plan = plan_fusion(graph, options);
-  if (!plan) return plan.error().message;
-  std::size_t edges = 0;
-  for (const auto& node : graph.nodes()) {
-    for (const Value* operand : node->operands()) {
-      const bool computed = operand != nullptr && operand->producer() != nullptr;
-      edges += computed && operand->producer()->op() != "constant" ? 1 : 0;
-    }
-  }
-  EXPECT_EQ(plan->verdicts.size(), edges) << "one verdict for every edge";
-  return to_text(*plan);
+  PlanSettings settings;
+  settings.level = level;
+  settings.rules = rules;
+  return PlannedGraph(text, settings).text();
 }
 
 constexpr const char* kResidualNorm = R"(graph g(%x: f32[s, 64], %r: f32[s, 64], %g: f32[64]) {
@@ -101,4 +78,4 @@ TEST(Planner, LongChainsAreCutAtTheLimit) {
 }
 
 }  // namespace
-}  // namespace opweld
+}  // namespace opweld::testing

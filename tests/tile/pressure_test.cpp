@@ -108,5 +108,13 @@ TEST(Pressure, CountsTheTileOfADot) {
   EXPECT_EQ(pressure.cache_bytes, Dim(400));
 }
 
+TEST(Pressure, VectorsBeyondTheRegistersSpill) {
+  Target target = eight_lanes();
+  target.vector_registers = 16;
+  EXPECT_EQ((Pressure{.cache_bytes = 400, .vector_registers = 16}.on_chip_bytes(target)), Dim(400));
+  EXPECT_EQ((Pressure{.cache_bytes = 400, .vector_registers = 19}.on_chip_bytes(target)),
+            Dim(400 + 3 * 32));
+}
+
 }  // namespace
 }  // namespace opweld::tile

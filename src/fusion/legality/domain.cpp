@@ -3,11 +3,9 @@
 
 namespace opweld {
 
-Legality check_domain(const MergeCandidate& candidate, const PlanOptions& options) {
-  if (!options.oracle) return std::nullopt;
-  const Status served = options.oracle(extract_group(candidate.merged), candidate.merged.kind);
-  if (served) return std::nullopt;
-  return Refusal{ReasonCode::Domain, served.error().message};
+Legality check_domain(const Expected<Pressure>& kernel) {
+  if (kernel) return std::nullopt;
+  return Refusal{ReasonCode::Domain, kernel.error().message};
 }
 
 }  // namespace opweld

@@ -9,12 +9,14 @@ Legality check_legality(const MergeCandidate& candidate, const PlanOptions& opti
       check_format,  // memory formats agree
       check_linear,  // classic rules only: one reader
       check_cycle,   // the kernel graph stays acyclic
-      check_domain,  // a schedule serves the group
   };
   for (const Rule rule : kRules) {
     if (Legality refusal = rule(candidate, options)) return refusal;
   }
-  return std::nullopt;
+  if (!options.oracle) return std::nullopt;
+  const auto kernel = options.oracle(extract_group(candidate.merged), candidate.merged.kind);
+  if (Legality refusal = check_domain(kernel)) return refusal;  // a schedule serves the group
+  return check_pressure(candidate, *kernel, options);           // and its kernel fits on the chip
 }
 
 }  // namespace opweld

@@ -1,4 +1,6 @@
 // The classic rule: the producer's output is read by the consumer alone.
+#include <set>
+
 #include "fusion/legality/legality.h"
 
 namespace opweld {
@@ -8,9 +10,10 @@ Legality check_linear(const MergeCandidate& candidate, const PlanOptions& option
   if (candidate.value->is_graph_output()) {
     return Refusal{ReasonCode::GraphOutput, "the value is an output of the model"};
   }
-  const std::size_t readers = candidate.value->uses().size();
-  if (readers > 1) return Refusal{ReasonCode::Fork, fmt::format("{} readers", readers)};
-  return std::nullopt;
+  std::set<const Node*> readers;  // one may read the value twice
+  for (const Use& use : candidate.value->uses()) readers.insert(use.node);
+  if (readers.size() <= 1) return std::nullopt;
+  return Refusal{ReasonCode::Fork, fmt::format("{} readers", readers.size())};
 }
 
 }  // namespace opweld

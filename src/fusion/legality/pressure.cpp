@@ -1,0 +1,43 @@
+// What one task keeps on chip stays under the target's limit.
+//
+// The classic rule refuses every kernel beyond the limit. The full rules ask what fusing has to do
+// with it: a softmax over a row that no cache holds is no better off without the operator before
+// it, so only a kernel that needs more than the hungrier of the two does alone is refused.
+#include "fusion/cost.h"
+#include "fusion/legality/legality.h"
+
+namespace opweld {
+
+namespace {
+
+constexpr double kBytesPerKiB = 1024;
+
+double needed_bytes(const Pressure& kernel, const PlanOptions& options) {
+  return nominal_value(kernel.on_chip_bytes(*options.target), options.nominal_size);
+}
+
+// Of the group as a kernel of its own; nothing where it is not one.
+double needed_alone(const Group& group, const PlanOptions& options) {
+  if (group.only_aliases()) return 0;
+  const Kernel kernel = kernel_of(group);
+  const auto pressure = options.oracle(extract_group(kernel), kernel.kind);
+  return pressure ? needed_bytes(*pressure, options) : 0;
+}
+
+}  // namespace
+
+Legality check_pressure(const MergeCandidate& candidate, const Pressure& kernel,
+                        const PlanOptions& options) {
+  const double needed = needed_bytes(kernel, options);
+  const auto limit = static_cast<double>(options.target->on_chip_bytes);
+  if (needed <= limit) return std::nullopt;
+  if (options.rules == RuleSet::Full) {
+    const bool grows = needed > needed_alone(candidate.producer, options) &&
+                       needed > needed_alone(candidate.consumer, options);
+    if (!grows) return std::nullopt;
+  }
+  return Refusal{ReasonCode::Pressure, fmt::format("needs {:.1f} KiB of {:.1f} KiB on chip",
+                                                   needed / kBytesPerKiB, limit / kBytesPerKiB)};
+}
+
+}  // namespace opweld

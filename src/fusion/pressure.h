@@ -1,0 +1,21 @@
+// What one task of a kernel takes of the chip: the measure behind the reason "pressure".
+#pragma once
+
+#include "support/dim.h"
+#include "target/target.h"
+
+namespace opweld {
+
+struct Pressure {
+  // Bytes of the cache buffers.
+  Dim cache_bytes = 0;
+  // The most vector values that are needed at one time. An estimate: the code generator orders
+  // operations as the program does, but moves what is invariant.
+  int vector_registers = 0;
+
+  // Bytes that must be on chip at once, against Target::on_chip_bytes: the buffers, and the vectors
+  // beyond Target::vector_registers, which spill.
+  [[nodiscard]] Dim on_chip_bytes(const Target& target) const;
+};
+
+}  // namespace opweld

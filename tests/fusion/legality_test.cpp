@@ -1,0 +1,298 @@
+// Each rule with the smallest graph that it refuses, and a near miss that it lets through.
+#include <gmock/gmock.h>
+
+#include "fusion/planning.h"
+
+namespace opweld::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+PlanSettings with_rules(RuleSet rules) {
+  PlanSettings settings;
+  settings.rules = rules;
+  return settings;
+}
+
+// The verdict on the edge from %a to %b.
+std::string edge_of(std::string_view text, const PlanSettings& settings = {}) {
+  return PlannedGraph(text, settings).edge("a", "b");
+}
+
+TEST(Legality, OpaqueOperatorsStandAlone) {
+  for (const RuleSet rules : kRuleSets) {
+    EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 8]) {
+      %a = exp(%x)
+      %b, %i = top_k(%a) {axis = 1, k = <4>, largest = 1, sorted = 1}
+      return %b as "b"
+    })",
+                      with_rules(rules)),
+              "F-OPAQUE: top_k_1 is run by a call");
+    EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 8]) {
+      %a, %i = top_k(%x) {axis = 1, k = <4>, largest = 1, sorted = 1}
+      %b = exp(%a)
+      return %b as "b"
+    })",
+                      with_rules(rules)),
+              "F-OPAQUE: top_k_0 is run by a call");
+    EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 8]) {
+      %a = exp(%x)
+      %b = reduce_max(%a) {axes = [1]}
+      return %b as "b"
+    })",
+                      with_rules(rules)),
+              "fused");
+  }
+}
+
+TEST(Legality, NoScheduleHoldsTwoMatmuls) {
+  for (const RuleSet rules : kRuleSets) {
+    EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 8], %v: f32[8, 16], %w: f32[16, 8]) {
+      %a = matmul(%x, %v)
+      %b = matmul(%a, %w)
+      return %b as "b"
+    })",
+                      with_rules(rules)),
+              "F-DOMAIN: no schedule holds contract followed by contract");
+    EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 8], %v: f32[8, 16], %w: f32[n, 16]) {
+      %a = matmul(%x, %v)
+      %b = mul(%a, %w)
+      return %b as "b"
+    })",
+                      with_rules(rules)),
+              "fused");
+  }
+}
+
+TEST(Legality, ReductionsOfDifferentAxesStandApart) {
+  for (const RuleSet rules : kRuleSets) {
+    EXPECT_THAT(edge_of(R"(graph g(%x: f32[n, 8, 16]) {
+      %a = reduce_sum(%x) {axes = [2], keepdims = 0}
+      %b = reduce_max(%a) {axes = [1]}
+      return %b as "b"
+    })",
+                        with_rules(rules)),
+                StartsWith("F-DOMAIN: "));
+    // The second reduction runs over the same rows as the first.
+    EXPECT_EQ(PlannedGraph(R"(graph g(%x: f32[n, 16]) {
+      %a = reduce_max(%x) {axes = [1]}
+      %b = sub(%x, %a)
+      %c = reduce_sum(%b) {axes = [1]}
+      return %c as "c"
+    })",
+                           with_rules(rules))
+                  .text(),
+              "0 row: reduce_max + sub + reduce_sum\n");
+  }
+}
+
+TEST(Legality, OneMapHasOutputsOfOneShape) {
+  constexpr const char* kGivenOut = R"(graph g(%x: f32[n, 16]) {
+    %a = exp(%x)
+    %b = slice(%a) {starts = <0, 4>, sizes = <n, 8>, steps = [1, 1]}
+    return %b as "b", %a as "a"
+  })";
+  constexpr const char* kInside = R"(graph g(%x: f32[n, 16]) {
+    %a = exp(%x)
+    %b = slice(%a) {starts = <0, 4>, sizes = <n, 8>, steps = [1, 1]}
+    return %b as "b"
+  })";
+  EXPECT_EQ(edge_of(kGivenOut), "F-DOMAIN: its outputs have different shapes");
+  EXPECT_THAT(edge_of(kGivenOut, with_rules(RuleSet::Linear)), StartsWith("F-GRAPH-OUTPUT: "));
+  for (const RuleSet rules : kRuleSets) EXPECT_EQ(edge_of(kInside, with_rules(rules)), "fused");
+}
+
+TEST(Legality, ClassicRulesRefuseForks) {
+  constexpr const char* kFork = R"(graph g(%x: f32[n]) {
+    %a = exp(%x)
+    %b = neg(%a)
+    %c = abs(%a)
+    return %b as "b", %c as "c"
+  })";
+  const PlannedGraph linear(kFork, with_rules(RuleSet::Linear));
+  EXPECT_EQ(linear.edge("a", "b"), "F-FORK: 2 readers");
+  EXPECT_EQ(linear.edge("a", "c"), "F-FORK: 2 readers");
+  EXPECT_EQ(linear.text(), "0 map: exp\n1 map: neg\n2 map: abs\n");
+  const PlannedGraph full(kFork);
+  EXPECT_EQ(full.edge("a", "b"), "fused");
+  EXPECT_EQ(full.edge("a", "c"), "fused");
+  EXPECT_EQ(full.text(), "0 map: exp + neg + abs\n");
+  // One reader that reads it twice is one reader.
+  EXPECT_EQ(edge_of(R"(graph g(%x: f32[n]) {
+    %a = exp(%x)
+    %b = mul(%a, %a)
+    return %b as "b"
+  })",
+                    with_rules(RuleSet::Linear)),
+            "fused");
+}
+
+TEST(Legality, ClassicRulesRefuseValuesThatAreGivenOut) {
+  constexpr const char* kGivenOut = R"(graph g(%x: f32[n]) {
+    %a = exp(%x)
+    %b = neg(%a)
+    return %b as "b", %a as "a"
+  })";
+  EXPECT_EQ(edge_of(kGivenOut, with_rules(RuleSet::Linear)),
+            "F-GRAPH-OUTPUT: the value is an output of the model");
+  EXPECT_EQ(edge_of(kGivenOut), "fused");
+  EXPECT_EQ(edge_of(R"(graph g(%x: f32[n]) {
+    %a = exp(%x)
+    %b = neg(%a)
+    return %b as "b"
+  })",
+                    with_rules(RuleSet::Linear)),
+            "fused");
+}
+
+// Shape rules give plain results, so a format is put on the value between the two by hand.
+std::string edge_between(Format first, Format second, RuleSet rules) {
+  Graph graph = parse_graph(R"(graph g(%x: f32[1, 3, 8, 8]) {
+    %a = exp(%x)
+    %b = neg(%a)
+    return %b as "b"
+  })")
+                    .value();
+  const std::vector<Node*> nodes = graph.nodes_in_order();
+  for (const auto& [node, format] : {std::pair{nodes[0], first}, std::pair{nodes[1], second}}) {
+    TensorType type = node->result()->type();
+    type.format = format;
+    node->result()->set_type(type);
+  }
+  return PlannedGraph(std::move(graph), with_rules(rules)).edge("a", "b");
+}
+
+TEST(Legality, FormatsAgree) {
+  for (const RuleSet rules : kRuleSets) {
+    EXPECT_EQ(edge_between(Format::NHWC, Format::NCHW, rules), "F-FORMAT: nhwc meets nchw");
+    EXPECT_EQ(edge_between(Format::NHWC, Format::NHWC, rules), "fused");
+    EXPECT_EQ(edge_between(Format::NHWC, Format::Plain, rules), "fused");
+  }
+}
+
+TEST(Legality, NoKernelWaitsForItself) {
+  // Classic rules never come so far: the first value has two readers.
+  constexpr const char* kAround = R"(graph g(%x: f32[n, 8]) {
+    %a = exp(%x)
+    %v, %i = top_k(%a) {axis = 1, k = <8>, largest = 1, sorted = 1}
+    %b = add(%a, %v)
+    return %b as "b"
+  })";
+  EXPECT_EQ(edge_of(kAround), "F-CYCLE: another kernel stands between the two");
+  EXPECT_EQ(edge_of(kAround, with_rules(RuleSet::Linear)), "F-FORK: 2 readers");
+  // The same detour through operators that join.
+  const PlannedGraph joined(R"(graph g(%x: f32[n, 8]) {
+    %a = exp(%x)
+    %v = neg(%a)
+    %b = add(%a, %v)
+    return %b as "b"
+  })");
+  EXPECT_EQ(joined.text(), "0 map: exp + neg + add\n");
+  EXPECT_EQ(joined.edge("a", "b"), "fused");
+}
+
+constexpr const char* kThreeInARow = R"(graph g(%x: f32[n], %y: f32[n], %z: f32[n]) {
+  %a = add(%x, %y)
+  %b = mul(%a, %z)
+  return %b as "b"
+})";
+
+TEST(Legality, KernelsHaveAtMostSoManyNodes) {
+  for (const RuleSet rules : kRuleSets) {
+    PlanSettings settings = with_rules(rules);
+    settings.max_nodes = 1;
+    EXPECT_EQ(edge_of(kThreeInARow, settings), "F-LIMIT: 2 nodes of at most 1");
+    settings.max_nodes = 2;
+    EXPECT_EQ(edge_of(kThreeInARow, settings), "fused");
+  }
+}
+
+TEST(Legality, KernelsHaveAtMostSoManyTensors) {
+  for (const RuleSet rules : kRuleSets) {
+    PlanSettings settings = with_rules(rules);
+    settings.max_tensors = 3;
+    EXPECT_EQ(edge_of(kThreeInARow, settings), "F-LIMIT: 4 tensors of at most 3");
+    settings.max_tensors = 4;
+    EXPECT_EQ(edge_of(kThreeInARow, settings), "fused");
+  }
+}
+
+TEST(Legality, DearWorkIsNotRepeatedForEveryReader) {
+  // exp of a row of 64, wanted at each of so many places.
+  const auto text = [](int repeats) {
+    return fmt::format(R"(graph g(%x: f32[64]) {{
+      %a = exp(%x)
+      %b = expand(%a) {{shape = <{}, 64>}}
+      return %b as "b"
+    }})",
+                       repeats);
+  };
+  for (const RuleSet rules : kRuleSets) {
+    EXPECT_EQ(edge_of(text(100000), with_rules(rules)),
+              "F-COST: saves 512 bytes, computes 127998720 more operations");
+    EXPECT_EQ(edge_of(text(10), with_rules(rules)), "fused");
+  }
+}
+
+TEST(Legality, LevelsSwitchFusionOff) {
+  for (const FusionLevel level : {FusionLevel::None, FusionLevel::Ops}) {
+    PlanSettings settings;
+    settings.level = level;
+    EXPECT_EQ(edge_of(kThreeInARow, settings), "F-LEVEL: ");
+  }
+  EXPECT_EQ(edge_of(kThreeInARow), "fused");
+}
+
+// ---- pressure ----
+
+// Of each row of 1000 f32 the softmax keeps the exponentials on chip; the tanh would be kept as
+// well, since it is read twice.
+constexpr const char* kTwoRows = R"(graph g(%x: f32[n, 1000]) {
+  %a = tanh(%x)
+  %b = softmax(%a) {axis = 1}
+  return %b as "b"
+})";
+// A negation is computed again instead, so that it adds nothing to what the softmax needs.
+constexpr const char* kOneRow = R"(graph g(%x: f32[n, 1000]) {
+  %a = neg(%x)
+  %b = softmax(%a) {axis = 1}
+  return %b as "b"
+})";
+
+PlanSettings with_budget(RuleSet rules, std::int64_t bytes) {
+  PlanSettings settings = with_rules(rules);
+  settings.target.on_chip_bytes = bytes;
+  return settings;
+}
+
+TEST(Legality, WhatIsKeptFitsOnTheChip) {
+  for (const RuleSet rules : kRuleSets) {
+    EXPECT_EQ(edge_of(kTwoRows, with_budget(rules, 7 << 10)),
+              "F-PRESSURE: needs 7.8 KiB of 7.0 KiB on chip");
+    EXPECT_EQ(edge_of(kTwoRows, with_budget(rules, 8 << 10)), "fused");
+    EXPECT_EQ(edge_of(kOneRow, with_budget(rules, 4 << 10)), "fused");
+  }
+}
+
+TEST(Legality, WhatIsBeyondTheChipAnywayMayTakeMoreThatNeedsNothing) {
+  EXPECT_EQ(edge_of(kOneRow, with_budget(RuleSet::Full, 1 << 10)), "fused");
+  EXPECT_EQ(edge_of(kOneRow, with_budget(RuleSet::Linear, 1 << 10)),
+            "F-PRESSURE: needs 3.9 KiB of 1.0 KiB on chip");
+  EXPECT_EQ(edge_of(kTwoRows, with_budget(RuleSet::Full, 1 << 10)),
+            "F-PRESSURE: needs 7.8 KiB of 1.0 KiB on chip");
+}
+
+TEST(Legality, LongRowsOfUnknownLengthCountWithTheUsualSize) {
+  constexpr const char* kSymbolic = R"(graph g(%x: f32[n, s]) where s in [4096, 8192] {
+    %a = tanh(%x)
+    %b = softmax(%a) {axis = 1}
+    return %b as "b"
+  })";
+  EXPECT_EQ(edge_of(kSymbolic, with_budget(RuleSet::Full, 31 << 10)),
+            "F-PRESSURE: needs 32.0 KiB of 31.0 KiB on chip");
+  EXPECT_EQ(edge_of(kSymbolic, with_budget(RuleSet::Full, 32 << 10)), "fused");
+}
+
+}  // namespace
+}  // namespace opweld::testing
