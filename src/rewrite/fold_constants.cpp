@@ -78,25 +78,30 @@ void fold(Graph& graph, Node& node) {
   graph.erase(&node);
 }
 
-// A shape tensor whose elements turned out to be numbers.
-void fold_known_sizes(Graph& graph, Node& node) {
-  const Shape& values = node.attributes().shape("values");
-  Sizes sizes{static_cast<std::int64_t>(values.size())};
-  auto tensor = Tensor::allocate(DType::I64, sizes);
-  if (!tensor) return;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto value = values[i].constant();
-    if (!value) return;
+// A shape tensor, or one computed from such, whose elements turned out to be numbers.
+bool fold_known_contents(Graph& graph, Node& node) {
+  Value* const old = node.result();
+  const auto& contents = old->contents();
+  if (node.num_results() != 1 || !contents || is_float(old->dtype())) return false;
+  const auto sizes = evaluate(old->shape(), Bindings());
+  auto tensor = sizes ? Tensor::allocate(old->dtype(), *sizes) : fail("not known");
+  if (!tensor || tensor->num_elements() != static_cast<std::int64_t>(contents->size())) {
+    return false;
+  }
+  for (std::size_t i = 0; i < contents->size(); ++i) {
+    const auto value = (*contents)[i].constant();
+    if (!value) return false;
     tensor->set_int(static_cast<std::int64_t>(i), *value);
   }
-  Value* old = node.result();
   Value* folded = graph
                       .add_node("constant", {}, {{"value", std::move(*tensor)}}, {old->type()},
                                 node.source(), &node)
                       ->result();
-  folded->set_contents(old->contents());
+  folded->set_contents(contents);
+  folded->set_name(old->name());
   graph.replace_all_uses(old, folded);
   graph.erase(&node);
+  return true;
 }
 
 }  // namespace
@@ -104,11 +109,7 @@ void fold_known_sizes(Graph& graph, Node& node) {
 Status fold_constants(Graph& graph) {
   for (Node* node : graph.nodes_in_order()) {
     if (node->op() == "constant" || node->op() == "iota") continue;
-    if (node->op() == "sizes") {
-      fold_known_sizes(graph, *node);
-    } else {
-      fold(graph, *node);
-    }
+    if (!fold_known_contents(graph, *node)) fold(graph, *node);
   }
   return {};
 }

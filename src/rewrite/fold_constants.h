@@ -1,4 +1,5 @@
-// Constant folding: nodes that read constants alone are evaluated now.
+// Constant folding: nodes that read constants alone, or of which shape rules know all elements, are
+// evaluated now.
 #pragma once
 
 #include "graph/graph.h"

@@ -147,6 +147,20 @@ TEST(RaiseAttention, CausalMasksInEverySpelling) {
   }
 }
 
+TEST(RaiseAttention, CausalMasksByLowerTriangles) {
+  // A triangle of ones, as it is or compared with 0.
+  const std::string triangle =
+      kRows +
+      "%seen = le(%columns, %rows)\n %one = constant {value = f32[] {1.0}}\n"
+      "%ones = expand(%one) {shape = <s, t>}\n %tril = select(%seen, %ones, %zero)\n";
+  for (const char* mask :
+       {"%b = cast(%tril) {to = bool}\n %x = select(%b, %a, %low)\n",
+        "%b = cast(%tril) {to = bool}\n %m = select(%b, %zero, %low)\n %x = add(%a, %m)\n",
+        "%b = eq(%tril, %zero)\n %x = select(%b, %low, %a)\n"}) {
+    EXPECT_EQ(attention_of(graph_text(kInfinite + kProduct + triangle + mask)), kTopLeft) << mask;
+  }
+}
+
 TEST(RaiseAttention, CausalMasksAfterPastKeys) {
   // p keys are past: query i stands at position p + i of p + s.
   const std::string text =

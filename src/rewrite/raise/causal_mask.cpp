@@ -188,31 +188,46 @@ bool keeps_last_axes(const Node& node) {
          size_from_last(from, 1) == size_from_last(to, 1);
 }
 
+// Of a selection between zero and another number, as where the result is not zero.
+MaybeLater from_bool(const Value* value);
+MaybeLater where_not_zero(const Node& selection) {
+  const auto yes = uniform_value(selection.operand(1));
+  const auto no = uniform_value(selection.operand(2));
+  if (!yes || !no || (*yes != 0) == (*no != 0)) return std::nullopt;
+  MaybeLater later = from_bool(selection.operand(0));
+  if (later && *yes == 0) later->is_true = !later->is_true;
+  return later;
+}
+
+MaybeLater negated(MaybeLater later) {
+  if (later) later->is_true = !later->is_true;
+  return later;
+}
+
+// `is_true` stands for not zero.
 MaybeLater from_bool(const Value* value) {
   const Node* const node = value->producer();
   if (node == nullptr) return std::nullopt;
   const std::string& op = node->op();
   if (op == "constant") {
-    return from_constant(node->attributes().tensor("value"),
-                         [](const Tensor& tensor, auto at) { return tensor.get_int(at) != 0; });
+    return from_constant(node->attributes().tensor("value"), [](const Tensor& tensor, auto at) {
+      return is_float(tensor.dtype()) ? tensor.get_double(at) != 0 : tensor.get_int(at) != 0;
+    });
   }
   if (op == "gt" || op == "ge" || op == "lt" || op == "le") return from_comparison(*node);
+  if (op == "select") return where_not_zero(*node);
   if (op == "slice") return shifted(from_bool(node->operand(0)), *node);
-  if ((op == "reshape" || op == "expand") && keeps_last_axes(*node)) {
+  if (op == "not") return negated(from_bool(node->operand(0)));
+  if (op == "eq" && uniform_value(node->operand(1)) == 0.0) {
+    const bool same_shape = node->operand(0)->shape() == value->shape();
+    return same_shape ? negated(from_bool(node->operand(0))) : std::nullopt;
+  }
+  // What is not zero is true, and true is 1.
+  if (op == "cast" && (value->dtype() == DType::Bool || node->operand(0)->dtype() == DType::Bool)) {
     return from_bool(node->operand(0));
   }
-  MaybeLater later;
-  if (op == "not") {
-    later = from_bool(node->operand(0));
-    if (later) later->is_true = !later->is_true;
-  } else if (op == "select") {
-    const auto yes = uniform_value(node->operand(1));
-    const auto no = uniform_value(node->operand(2));
-    if (!yes || !no || (*yes != 0) == (*no != 0)) return std::nullopt;
-    later = from_bool(node->operand(0));
-    if (later && *yes == 0) later->is_true = !later->is_true;
-  }
-  return later;
+  const bool is_view = (op == "reshape" || op == "expand") && keeps_last_axes(*node);
+  return is_view ? from_bool(node->operand(0)) : std::nullopt;
 }
 
 // Of a constant mask that is added.
