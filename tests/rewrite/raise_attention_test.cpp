@@ -91,10 +91,10 @@ TEST(RaiseAttention, FiniteFillsThatAreAddedStayAddedWhereAllKeysHaveThem) {
   // Of a row that is hidden throughout, the weights go by the scores.
   for (const char* fill : {"-10000.0", "-1000000000.0"}) {
     const std::string body =
-        std::string("%f = constant {value = f32[] {") + fill +
-        "}}\n %z = constant {value = f32[] {0.0}}\n %n = constant {value = i64[] {0}}\n"
-        "%g = eq(%ids, %n)\n %m = select(%g, %z, %f)\n" +
-        kProduct + "%x = add(%a, %m)\n";
+        joined({"%f = constant {value = f32[] {", fill,
+                "}}\n %z = constant {value = f32[] {0.0}}\n %n = constant {value = i64[] {0}}\n"
+                "%g = eq(%ids, %n)\n %m = select(%g, %z, %f)\n",
+                kProduct, "%x = add(%a, %m)\n"});
     EXPECT_EQ(found(graph_text(body, ", %ids: i64[b, 1, s, 1]")), 1) << fill;
   }
 }
@@ -127,22 +127,26 @@ const std::string kInfinite =
 const std::string kTopLeft = "attention(%q, %k, %v) {causal = \"top_left\", scale = 1.0}";
 
 TEST(RaiseAttention, CausalMasksInEverySpelling) {
+  const std::string masks[] = {
+      kLater + "%m = select(%later, %low, %zero)\n %x = add(%a, %m)\n",
+      kLater + "%seen = not(%later)\n %m = select(%seen, %zero, %low)\n %x = add(%m, %a)\n",
+      kLater +
+          "%m4 = reshape(%later) {shape = <1, 1, s, t>}\n"
+          "%m = select(%m4, %low, %zero)\n"
+          "%e = expand(%m) {shape = <b, 1, s, t>}\n %x = add(%a, %e)\n",
+      kLater + "%x = select(%later, %low, %a)\n",
+      kRows + "%seen = le(%columns, %rows)\n %x = select(%seen, %a, %low)\n",
+      kRows + "%seen = ge(%rows, %columns)\n %x = select(%seen, %a, %low)\n",
+      kRows + "%later = lt(%rows, %columns)\n %x = select(%later, %low, %a)\n",
+      kRows +
+          "%one = constant {value = i64[] {1}}\n %next = add(%rows, %one)\n"
+          "%later = ge(%columns, %next)\n %x = select(%later, %low, %a)\n",
+      kRows +
+          "%ahead = sub(%columns, %rows)\n %null = constant {value = i64[] {0}}\n"
+          "%seen = le(%ahead, %null)\n %x = select(%seen, %a, %low)\n"};
   for (const std::string& fill : {kLowest, kInfinite}) {
-    for (const std::string& mask :
-         {kLater + "%m = select(%later, %low, %zero)\n %x = add(%a, %m)\n",
-          kLater + "%seen = not(%later)\n %m = select(%seen, %zero, %low)\n %x = add(%m, %a)\n",
-          kLater + "%m4 = reshape(%later) {shape = <1, 1, s, t>}\n"
-                   "%m = select(%m4, %low, %zero)\n"
-                   "%e = expand(%m) {shape = <b, 1, s, t>}\n %x = add(%a, %e)\n",
-          kLater + "%x = select(%later, %low, %a)\n",
-          kRows + "%seen = le(%columns, %rows)\n %x = select(%seen, %a, %low)\n",
-          kRows + "%seen = ge(%rows, %columns)\n %x = select(%seen, %a, %low)\n",
-          kRows + "%later = lt(%rows, %columns)\n %x = select(%later, %low, %a)\n",
-          kRows + "%one = constant {value = i64[] {1}}\n %next = add(%rows, %one)\n"
-                  "%later = ge(%columns, %next)\n %x = select(%later, %low, %a)\n",
-          kRows + "%ahead = sub(%columns, %rows)\n %null = constant {value = i64[] {0}}\n"
-                  "%seen = le(%ahead, %null)\n %x = select(%seen, %a, %low)\n"}) {
-      EXPECT_EQ(attention_of(graph_text(fill + kProduct + mask)), kTopLeft) << mask;
+    for (const std::string& mask : masks) {
+      EXPECT_EQ(attention_of(graph_text(joined({fill, kProduct, mask}))), kTopLeft) << mask;
     }
   }
 }
@@ -157,7 +161,8 @@ TEST(RaiseAttention, CausalMasksByLowerTriangles) {
        {"%b = cast(%tril) {to = bool}\n %x = select(%b, %a, %low)\n",
         "%b = cast(%tril) {to = bool}\n %m = select(%b, %zero, %low)\n %x = add(%a, %m)\n",
         "%b = eq(%tril, %zero)\n %x = select(%b, %low, %a)\n"}) {
-    EXPECT_EQ(attention_of(graph_text(kInfinite + kProduct + triangle + mask)), kTopLeft) << mask;
+    EXPECT_EQ(attention_of(graph_text(joined({kInfinite, kProduct, triangle, mask}))), kTopLeft)
+        << mask;
   }
 }
 
@@ -269,12 +274,12 @@ TEST(RaiseAttention, RepeatedHeadsOfGroupedQueries) {
   const std::string grouped = "attention(%q, %k, %v) {causal = \"none\", scale = 1.0}";
   const std::string split = "%$1 = reshape(%$) {shape = <b, 2, 1, t, d>}\n";
   const std::string merged = "%$r = reshape(%$2) {shape = <b, 4, t, d>}\n";
-  for (const std::string& repeat :
-       {split + "%$2 = expand(%$1) {shape = <b, 2, 2, t, d>}\n" + merged,
-        split + "%$2 = tile(%$1) {repeats = <1, 1, 2, 1, 1>}\n" + merged,
-        split + "%$2 = concat(%$1, %$1) {axis = 2}\n" + merged,
-        std::string("%$2 = constant {value = i64[4] {0, 0, 1, 1}}\n"
-                    "%$r = gather(%$, %$2) {axis = 1}\n")}) {
+  const std::string repeats[] = {split + "%$2 = expand(%$1) {shape = <b, 2, 2, t, d>}\n" + merged,
+                                 split + "%$2 = tile(%$1) {repeats = <1, 1, 2, 1, 1>}\n" + merged,
+                                 split + "%$2 = concat(%$1, %$1) {axis = 2}\n" + merged,
+                                 std::string("%$2 = constant {value = i64[4] {0, 0, 1, 1}}\n"
+                                             "%$r = gather(%$, %$2) {axis = 1}\n")};
+  for (const std::string& repeat : repeats) {
     EXPECT_EQ(attention_of(grouped_text(repeat)), grouped) << repeat;
   }
   // The heads one after the other, and again: each query head meets another one.
@@ -392,11 +397,11 @@ TEST(RaiseAttention, NearMissesStayAsTheyAre) {
             0);
   // The scores, or the weights, are an output.
   for (const char* also : {"%m", "%p"}) {
-    EXPECT_EQ(found(std::string("graph g(%q: f32[b, h, s, d], %k: f32[b, h, d, t], "
-                                "%v: f32[b, h, t, d]) {\n %m = matmul(%q, %k)\n"
-                                "%p = softmax(%m) {axis = 3}\n %y = matmul(%p, %v)\n"
-                                "return %y as \"y\", ") +
-                    also + " as \"also\"\n}"),
+    EXPECT_EQ(found(joined({"graph g(%q: f32[b, h, s, d], %k: f32[b, h, d, t], "
+                            "%v: f32[b, h, t, d]) {\n %m = matmul(%q, %k)\n"
+                            "%p = softmax(%m) {axis = 3}\n %y = matmul(%p, %v)\n"
+                            "return %y as \"y\", ",
+                            also, " as \"also\"\n}"})),
               0);
   }
   // The scale depends on data.

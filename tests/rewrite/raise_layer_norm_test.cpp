@@ -39,7 +39,8 @@ TEST(RaiseLayerNorm, EverySpellingOfVarianceAndQuotient) {
     for (const char* quotient :
          {"%r = sqrt(%v)\n %u = div(%d, %r)\n", "%r = rsqrt(%v)\n %u = mul(%d, %r)\n",
           "%r = sqrt(%v)\n %i = div(%one, %r)\n %u = mul(%i, %d)\n"}) {
-      EXPECT_EQ(raised(norm_text(kCentred + variance + quotient + kScaled), kCase), "layer_norm")
+      EXPECT_EQ(raised(norm_text(joined({kCentred, variance, quotient, kScaled})), kCase),
+                "layer_norm")
           << variance << quotient;
     }
   }
@@ -100,8 +101,8 @@ TEST(RaiseLayerNorm, StepsThatAreReadElsewhereStay) {
             "layer_norm add");
   // The difference, the mean, the variance.
   for (const char* also : {"%d as \"also\"", "%m as \"also\"", "%v as \"also\""}) {
-    EXPECT_EQ(raised(norm_text(kCentred + kVariance + kQuotient + kScaled, "f32",
-                               std::string("%y as \"y\", ") + also),
+    EXPECT_EQ(raised(norm_text(joined({kCentred, kVariance, kQuotient, kScaled}), "f32",
+                               joined({"%y as \"y\", ", also})),
                      kCase)
                   .find("layer_norm"),
               std::string::npos)

@@ -108,20 +108,16 @@ TEST(RaiseRmsNorm, CastsAreTakenInWhereTheScaleComesBeforeTheCastBack) {
       "%v = add(%m, %e)\n %r = rsqrt(%v)\n %u = mul(%xw, %r)\n";
   for (const char* dtype : {"f16", "bf16"}) {
     const std::string to = std::string("{to = ") + dtype + "}";
-    EXPECT_EQ(raised(norm_text(wide +
-                                   "%ww = cast(%w) {to = f32}\n %z = mul(%u, %ww)\n"
-                                   "%y = cast(%z) " +
-                                   to,
+    EXPECT_EQ(raised(norm_text(joined({wide, "%ww = cast(%w) {to = f32}\n %z = mul(%u, %ww)\n",
+                                       "%y = cast(%z) ", to}),
                                dtype),
                      kCase),
               "cast rms_norm");
     // As Llama has it: the quotient is rounded before it meets the scale.
-    EXPECT_EQ(raised(norm_text(wide + "%z = cast(%u) " + to + "\n %y = mul(%w, %z)", dtype), kCase),
-              "rms_norm mul");
+    const std::string rounded = joined({wide, "%z = cast(%u) ", to, "\n %y = mul(%w, %z)"});
+    EXPECT_EQ(raised(norm_text(rounded, dtype), kCase), "rms_norm mul");
     // The wide result is read too.
-    EXPECT_EQ(raised(norm_text(wide + "%z = cast(%u) " + to + "\n %y = mul(%w, %z)", dtype,
-                               "%y as \"y\", %u as \"u\""),
-                     kCase),
+    EXPECT_EQ(raised(norm_text(rounded, dtype, "%y as \"y\", %u as \"u\""), kCase),
               "cast rms_norm cast mul");
   }
 }

@@ -40,7 +40,8 @@ TEST(RaiseRope, RotatedHalvesBecomeOneOperatorOfTheSameName) {
 TEST(RaiseRope, OperandsInEitherOrder) {
   for (const char* sum : {"%a = mul(%cc, %x)\n %e = mul(%dd, %r)\n %y = add(%e, %a)",
                           "%a = mul(%x, %cc)\n %e = mul(%dd, %r)\n %y = add(%e, %a)"}) {
-    EXPECT_EQ(raised(rope_text(kHalves + kRotated + kTwice + sum), kCase), "reshape reshape rope");
+    EXPECT_EQ(raised(rope_text(joined({kHalves, kRotated, kTwice, sum})), kCase),
+              "reshape reshape rope");
   }
 }
 
@@ -124,7 +125,7 @@ TEST(RaiseRope, InPartsOfInterleavedElements) {
       "%q = slice(%p) {starts = <0, 0, 0, 0, 1>, sizes = <b, 2, s, 3, 1>, "
       "steps = [1, 1, 1, 1, 1]}\n %x2 = reshape(%q) {shape = <b, 2, s, 3>}\n";
   for (const std::string& parts : {kInterleaved, pairs}) {
-    const std::string left = raised_text(rope_text(parts + kParts + woven), kCase);
+    const std::string left = raised_text(rope_text(joined({parts, kParts, woven})), kCase);
     EXPECT_NE(left.find("interleaved = 1"), std::string::npos) << left;
   }
   // Halves woven, and interleaved elements concatenated, are something else.

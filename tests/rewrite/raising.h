@@ -19,6 +19,12 @@ namespace opweld {
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+inline std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string result;
+  for (const std::string_view part : parts) result += part;
+  return result;
+}
+
 struct RaisingCase {
   Status (*pass)(Graph&);
   Bindings sizes;
