@@ -11,6 +11,9 @@ namespace {
 // kernels.
 constexpr int kSpins = 4000;
 
+constexpr std::uint64_t kRangeMask = 0xffff'ffff;
+constexpr std::uint64_t kNextJob = kRangeMask + 1;
+
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -52,25 +55,44 @@ void ThreadTeam::run(std::int64_t tasks, Work work) {
   }
   // A few ranges a thread, so that one that was held up does not hold up all.
   constexpr std::int64_t kRangesPerThread = 4;
-  work_ = &work;
-  tasks_ = tasks;
-  grain_ = std::max<std::int64_t>(1, tasks / (size() * kRangesPerThread));
-  next_.store(0, std::memory_order_relaxed);
-  unfinished_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  const std::int64_t grain = std::max<std::int64_t>(1, tasks / (size() * kRangesPerThread));
+  const auto ranges = static_cast<std::uint32_t>((tasks + grain - 1) / grain);
+  const std::uint64_t job = (ticket_.load(std::memory_order_relaxed) & ~kRangeMask) + kNextJob;
+  ticket_.store(job | kRangeMask, std::memory_order_relaxed);  // closed
+  // Each release, so that whoever sees one of these sees the ticket closed.
+  work_.store(&work, std::memory_order_release);
+  tasks_.store(tasks, std::memory_order_release);
+  grain_.store(grain, std::memory_order_release);
+  ranges_.store(ranges, std::memory_order_release);
+  finished_.store(0, std::memory_order_relaxed);
+  ticket_.store(job, std::memory_order_release);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   take_ranges(0);
-  for (int left = unfinished_.load(std::memory_order_acquire); left != 0;
-       left = unfinished_.load(std::memory_order_acquire)) {
-    wait_while_equal(unfinished_, left);
+  for (auto done = finished_.load(std::memory_order_acquire); done != ranges;
+       done = finished_.load(std::memory_order_acquire)) {
+    wait_while_equal(finished_, done);
   }
 }
 
 void ThreadTeam::take_ranges(int thread) {
+  std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
   for (;;) {
-    const std::int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
-    if (begin >= tasks_) return;
-    (*work_)(begin, std::min(begin + grain_, tasks_), thread);
+    const Work* const work = work_.load(std::memory_order_acquire);
+    const std::int64_t tasks = tasks_.load(std::memory_order_acquire);
+    const std::int64_t grain = grain_.load(std::memory_order_acquire);
+    const std::uint64_t range = ticket & kRangeMask;
+    if (range >= ranges_.load(std::memory_order_acquire)) return;
+    // On success the job still had this range to do, so what was read of it above is of this job.
+    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire)) {
+      continue;
+    }
+    const std::int64_t begin = static_cast<std::int64_t>(range) * grain;
+    (*work)(begin, std::min(begin + grain, tasks), thread);
+    finished_.fetch_add(1, std::memory_order_release);
+    finished_.notify_one();
+    ++ticket;
   }
 }
 
@@ -78,10 +100,9 @@ void ThreadTeam::worker_loop(int thread) {
   std::uint32_t seen = 0;
   for (;;) {
     wait_while_equal(generation_, seen);
-    ++seen;
+    seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
     take_ranges(thread);
-    if (unfinished_.fetch_sub(1, std::memory_order_release) == 1) unfinished_.notify_one();
   }
 }
 

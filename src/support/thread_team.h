@@ -1,7 +1,8 @@
 // A team of threads that is handed one kernel after another.
 //
 // Between kernels the workers spin for some microseconds before they sleep, so that a hand-over in
-// the middle of a run costs little, and an idle team costs nothing.
+// the middle of a run costs little, and an idle team costs nothing. A job ends with its last range:
+// a worker that the system keeps off the processor holds up nobody, and finds the job gone.
 #pragma once
 
 #include <atomic>
@@ -32,16 +33,21 @@ class ThreadTeam {
 
  private:
   void worker_loop(int thread);
+  // Claims ranges until there are none left.
   void take_ranges(int thread);
 
   std::vector<std::thread> workers_;
-  // The job, written before generation_ is advanced and read after it is seen to be.
-  const Work* work_ = nullptr;
-  std::int64_t tasks_ = 0;
-  std::int64_t grain_ = 1;
-  std::atomic<std::int64_t> next_{0};
-  alignas(64) std::atomic<std::uint32_t> generation_{0};
-  alignas(64) std::atomic<int> unfinished_{0};
+  // The job. Written only while the ticket is closed, so that whoever reads a part of the next job
+  // fails to claim a range of the one before. No range of it is unfinished then.
+  std::atomic<const Work*> work_{nullptr};
+  std::atomic<std::int64_t> tasks_{0};
+  std::atomic<std::int64_t> grain_{1};
+  std::atomic<std::uint32_t> ranges_{0};
+  // The number of the job in the upper half, of its next range in the lower: one word, so that a
+  // range can only be claimed of the job that was read.
+  alignas(64) std::atomic<std::uint64_t> ticket_{0};
+  std::atomic<std::uint32_t> generation_{0};            // advanced by each job; wakes the workers
+  alignas(64) std::atomic<std::uint32_t> finished_{0};  // ranges of the current job
   std::atomic<bool> stop_{false};
 };
 
