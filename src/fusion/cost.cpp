@@ -73,14 +73,21 @@ double boundary_bytes(const Kernel& kernel, std::int64_t nominal) {
   return bytes;
 }
 
+// A group of reshapes alone is no kernel: nothing crosses its edge.
+double boundary_bytes(const Group& group, std::int64_t nominal) {
+  return group.only_aliases() ? 0 : boundary_bytes(kernel_of(group), nominal);
+}
+
 }  // namespace
 
 FusionGain estimate_gain(const MergeCandidate& candidate, const PlanOptions& options) {
   const std::int64_t nominal = options.nominal_size;
   FusionGain gain;
-  gain.bytes_saved = boundary_bytes(kernel_of(candidate.producer), nominal) +
-                     boundary_bytes(kernel_of(candidate.consumer), nominal) -
-                     boundary_bytes(candidate.merged, nominal);
+  const bool two_kernels = !candidate.producer.only_aliases() && !candidate.consumer.only_aliases();
+  const bool no_kernel = candidate.producer.only_aliases() && candidate.consumer.only_aliases();
+  gain.bytes_saved = boundary_bytes(candidate.producer, nominal) +
+                     boundary_bytes(candidate.consumer, nominal) -
+                     (no_kernel ? 0 : boundary_bytes(candidate.merged, nominal));
   // Only a producer of kind map is computed anew for every element that reads it; what a reduction
   // or a contraction made is at hand.
   const bool inlined = candidate.producer.kind == KernelKind::Map;
@@ -92,7 +99,7 @@ FusionGain estimate_gain(const MergeCandidate& candidate, const PlanOptions& opt
     }
   }
   const Target& target = *options.target;
-  gain.seconds = gain.bytes_saved / target.bandwidth + target.launch_seconds -
+  gain.seconds = gain.bytes_saved / target.bandwidth + (two_kernels ? target.launch_seconds : 0) -
                  gain.flops_added / target.peak_flops;
   return gain;
 }

@@ -4,12 +4,13 @@
 // reader walking a larger index space (a mask computed per position and broadcast over heads and
 // queries) is computed once per element of that space. The rule here: fuse when
 //
-//     bytes_saved / bandwidth + launches_saved * launch_seconds > flops_added / peak_flops
+//     bytes_saved / bandwidth + launches_saved * launch_seconds >= flops_added / peak_flops
 //
-// where bytes_saved are the boundary bytes that no longer cross, and flops_added is the producer's
-// work times (elements of the reader's space / elements of the producer - 1). Unknown sizes count
-// as PlanOptions::nominal_size. Tunable: the target's three rates, and the flops charged per
-// operator.
+// where bytes_saved are the boundary bytes that no longer cross (negative where a reshape, which by
+// itself moves nothing, would have to be written), launches_saved is 1, or 0 where one of the two
+// is such a reshape, and flops_added is the producer's work times (elements of the reader's space /
+// elements of the producer - 1). Unknown sizes count as PlanOptions::nominal_size. Tunable: the
+// target's three rates, and the flops charged per operator.
 #pragma once
 
 #include "fusion/legality/legality.h"
@@ -19,7 +20,7 @@ namespace opweld {
 struct FusionGain {
   double bytes_saved = 0;
   double flops_added = 0;
-  double seconds = 0;  // > 0: fusing is faster
+  double seconds = 0;  // < 0: fusing is slower
 };
 
 FusionGain estimate_gain(const MergeCandidate& candidate, const PlanOptions& options);

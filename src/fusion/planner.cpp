@@ -36,10 +36,15 @@ class Planner {
       if (operand == nullptr || operand->producer() == nullptr) continue;
       const Node* producer = operand->producer();
       if (!groups_.has(producer) || groups_.group_of(producer) == groups_.group_of(&node)) continue;
+      const Group& from = *groups_.group_of(producer);
+      const std::vector<Node*> reshapes = from.only_aliases() ? from.nodes : std::vector<Node*>();
       if (auto refusal =
               try_merge(*groups_.group_of(producer), *groups_.group_of(&node), operand)) {
         refusals_[{producer, &node}] = *refusal;
+        continue;
       }
+      // A reshape that would not join its operand's producer by itself may do so with its reader.
+      for (Node* reshape : reshapes) join_producers(*reshape);
     }
   }
 
@@ -52,7 +57,7 @@ class Planner {
     candidate.merged.nodes = groups_.union_of(producer, consumer);
     complete_kernel(candidate.merged);
     const FusionGain gain = estimate_gain(candidate, options_);
-    if (gain.seconds <= 0) {
+    if (gain.seconds < 0) {
       return Refusal{ReasonCode::Cost,
                      fmt::format("saves {:.0f} bytes, computes {:.0f} more operations",
                                  gain.bytes_saved, gain.flops_added)};

@@ -25,6 +25,7 @@ Status expand_composites(Graph& group) {
 
 Expected<LoweredKernel> lower(const Graph& group, KernelKind kind, const LowerOptions& options,
                               std::string name) {
+  if (group.outputs().empty()) return fail("nothing reads its results");
   Graph primitives = group.clone();
   OPWELD_CHECK(expand_composites(primitives));
   switch (kind) {

@@ -61,20 +61,126 @@ TEST(Planner, AValueReadTwiceByOneOperatorIsComputedOnce) {
             "0 map: exp + mul\n");
 }
 
-TEST(Planner, LongChainsAreCutAtTheLimit) {
-  std::string inputs = "%x: f32[n]";
-  std::string body;
-  std::string last = "%x";
-  for (int i = 0; i < 50; ++i) {
-    inputs += fmt::format(", %i{}: f32[n]", i);
-    body += fmt::format("%a{} = add({}, %i{})\n", i, last, i);
-    last = fmt::format("%a{}", i);
-  }
-  const std::string plan =
-      plan_of("graph g(" + inputs + ") {\n" + body + "return " + last + " as \"y\"\n}");
-  const auto kernels = std::count(plan.begin(), plan.end(), '\n');
-  EXPECT_GT(kernels, 1);
-  EXPECT_LT(kernels, 5);
+TEST(Planner, WhatNobodyReadsIsPlannedAllTheSame) {
+  EXPECT_EQ(plan_of(R"(graph g(%x: f32[n]) {
+    %a = exp(%x)
+    %b = neg(%a)
+    %y = abs(%x)
+    return %y as "y"
+  })"),
+            "0 map: exp\n1 map: neg\n2 map: abs\n");
+}
+
+TEST(Planner, AReshapeThatOthersReadIsNotWritten) {
+  // It is its operand under another shape for the reduction and the concatenation alike.
+  EXPECT_EQ(plan_of(R"(graph g(%x: f32[n, 4, 8]) {
+    %r = reshape(%x) {shape = <n, 32>}
+    %m = reduce_max(%r) {axes = [0]}
+    %c = concat(%r, %r) {axis = 1}
+    return %m as "m", %c as "c"
+  })"),
+            "0 reduce: reduce_max\n1 map: concat\nalias: reshape\n");
+}
+
+TEST(Planner, AReshapeJoinsTheMatmulBeforeItTogetherWithItsReader) {
+  // By itself it would have to be written beside the matmul's result.
+  constexpr const char* kFrame = R"(graph g(%x: f32[n, 16]) {{
+    %w = constant {{value = f32[16, 32] random 1}}
+    %m = matmul(%x, %w)
+    %r = reshape(%m) {{shape = <n, 4, 8>}}
+    {}
+    return {}
+  }})";
+  EXPECT_EQ(plan_of(fmt::format(kFrame, "%t = transpose(%r) {permutation = [1, 0, 2]}",
+                                "%t as \"t\", %m as \"m\"")),
+            "0 contract: matmul + reshape + transpose\n");
+  EXPECT_EQ(plan_of(fmt::format(kFrame, "", "%r as \"r\", %m as \"m\"")),
+            "0 contract: matmul\nalias: reshape\n");
+}
+
+// One layer of a decoder: norm, projections with rotary positions, grouped causal attention, output
+// projection, and a gated feed-forward.
+constexpr const char* kDecoderLayer =
+    R"(graph g(%x: f32[b, s, 64], %cos: f32[s, 8], %sin: f32[s, 8]) {
+  %g1 = constant {value = f32[64] random 1}
+  %wq = constant {value = f32[64, 64] random 2}
+  %wk = constant {value = f32[64, 32] random 3}
+  %wv = constant {value = f32[64, 32] random 4}
+  %wo = constant {value = f32[64, 64] random 5}
+  %g2 = constant {value = f32[64] random 6}
+  %wg = constant {value = f32[64, 96] random 7}
+  %wu = constant {value = f32[64, 96] random 8}
+  %wd = constant {value = f32[96, 64] random 9}
+  %n1 = rms_norm(%x, %g1) {axis = -1, epsilon = 1e-05}
+  %q = matmul(%n1, %wq)
+  %q4 = reshape(%q) {shape = <b, s, 4, 16>}
+  %qt = transpose(%q4) {permutation = [0, 2, 1, 3]}
+  %qr = rope(%qt, %cos, %sin) {interleaved = 0}
+  %k = matmul(%n1, %wk)
+  %k4 = reshape(%k) {shape = <b, s, 2, 16>}
+  %kt = transpose(%k4) {permutation = [0, 2, 1, 3]}
+  %kr = rope(%kt, %cos, %sin) {interleaved = 0}
+  %v = matmul(%n1, %wv)
+  %v4 = reshape(%v) {shape = <b, s, 2, 16>}
+  %vt = transpose(%v4) {permutation = [0, 2, 1, 3]}
+  %a = attention(%qr, %kr, %vt) {scale = 0.25, causal = "top_left"}
+  %at = transpose(%a) {permutation = [0, 2, 1, 3]}
+  %ar = reshape(%at) {shape = <b, s, 64>}
+  %o = matmul(%ar, %wo)
+  %h = add(%x, %o)
+  %n2 = rms_norm(%h, %g2) {axis = -1, epsilon = 1e-05}
+  %gate = matmul(%n2, %wg)
+  %silu = silu(%gate)
+  %up = matmul(%n2, %wu)
+  %act = mul(%silu, %up)
+  %down = matmul(%act, %wd)
+  %y = add(%h, %down)
+  return %y as "y"
+})";
+
+constexpr const char* kFusedDecoderLayer = R"(0 row: rms_norm
+1 contract: matmul + reshape
+2 map: transpose + rope
+3 contract: matmul + reshape
+4 map: transpose + rope
+5 contract: matmul + reshape
+6 attention: transpose + attention + transpose + reshape
+7 contract: matmul + add
+8 row: rms_norm
+9 contract: matmul
+10 contract: matmul + silu + mul
+11 contract: matmul + add
+)";
+
+TEST(Planner, ADecoderLayer) {
+  EXPECT_EQ(plan_of(kDecoderLayer), kFusedDecoderLayer);
+  // No fork stands in the way of anything here: the readers of the norms are matmuls.
+  EXPECT_EQ(plan_of(kDecoderLayer, FusionLevel::Auto, RuleSet::Linear), kFusedDecoderLayer);
+  EXPECT_EQ(plan_of(kDecoderLayer, FusionLevel::None), R"(0 row: rms_norm
+1 contract: matmul
+2 move: transpose
+3 map: rope
+4 contract: matmul
+5 move: transpose
+6 map: rope
+7 contract: matmul
+8 move: transpose
+9 attention: attention
+10 move: transpose
+11 contract: matmul
+12 map: add
+13 row: rms_norm
+14 contract: matmul
+15 map: silu
+16 contract: matmul
+17 map: mul
+18 contract: matmul
+19 map: add
+alias: reshape
+alias: reshape
+alias: reshape
+alias: reshape
+)");
 }
 
 }  // namespace

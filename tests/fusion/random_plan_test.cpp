@@ -1,0 +1,112 @@
+// What must hold of the plan of every graph.
+#include <map>
+
+#include "fusion/planning.h"
+#include "fusion/random_model.h"
+#include "graph/text.h"
+
+namespace opweld::testing {
+namespace {
+
+constexpr unsigned kGraphs = 400;
+const Bindings kSizes = {{"m", 48}, {"n", 160}};
+
+std::int64_t boundary_bytes(const FusionPlan& plan) {
+  Dim bytes = 0;
+  for (const Kernel& kernel : plan.kernels) {
+    bytes += FusionPlan::bytes_read(kernel) + FusionPlan::bytes_written(kernel);
+  }
+  return bytes.evaluate(kSizes).value();
+}
+
+// Independent of check_plan: counts, and walks the kernels' edges.
+void expect_partition(const PlannedGraph& planned) {
+  std::map<const Node*, int> times;
+  std::map<const Node*, int> kernel_of;
+  for (const Kernel& kernel : planned.plan().kernels) {
+    for (const Node* node : kernel.nodes) {
+      ++times[node];
+      kernel_of[node] = kernel.id;
+    }
+  }
+  for (const Alias& alias : planned.plan().aliases) ++times[alias.result->producer()];
+  for (const auto& node : planned.graph().nodes()) {
+    ASSERT_EQ(times[node.get()], node->op() == "constant" ? 0 : 1) << node->display_name();
+    for (const Value* operand : node->operands()) {
+      // Aliases stand in no kernel: what they rename decides.
+      const Node* producer = operand->producer();
+      while (producer != nullptr && !kernel_of.contains(producer) && producer->op() == "reshape") {
+        producer = producer->operand(0)->producer();
+      }
+      if (producer == nullptr || producer->op() == "constant") continue;
+      if (!kernel_of.contains(node.get())) continue;
+      ASSERT_LE(kernel_of.at(producer), kernel_of.at(node.get())) << "kernels run in order";
+    }
+  }
+}
+
+// Every edge once, and the verdict says what the plan did.
+void expect_true_verdicts(const PlannedGraph& planned) {
+  std::map<const Node*, int> kernel_of;
+  for (const Kernel& kernel : planned.plan().kernels) {
+    for (const Node* node : kernel.nodes) kernel_of[node] = kernel.id;
+  }
+  std::map<std::pair<const Value*, const Node*>, std::ptrdiff_t> seen;
+  for (const Verdict& verdict : planned.plan().verdicts) {
+    ++seen[{verdict.value, verdict.consumer}];
+    ASSERT_EQ(verdict.producer, verdict.value->producer());
+    const auto from = kernel_of.find(verdict.producer);
+    const auto to = kernel_of.find(verdict.consumer);
+    const bool both = from != kernel_of.end() && to != kernel_of.end();
+    const bool together = both && from->second == to->second;
+    if (together) {
+      ASSERT_EQ(verdict.code, ReasonCode::Fused);
+      ASSERT_EQ(verdict.kernel, to->second);
+    } else if (both) {
+      ASSERT_NE(verdict.code, ReasonCode::Fused);
+      ASSERT_EQ(verdict.kernel, -1);
+    }
+  }
+  for (const auto& [edge, count] : seen) {
+    const auto reads =
+        std::count(edge.second->operands().begin(), edge.second->operands().end(), edge.first);
+    ASSERT_EQ(count, reads) << "one verdict for each operand";
+  }
+}
+
+TEST(RandomPlans, AreSoundAndNeverWorseThanNoFusion) {
+  std::size_t kernels_unfused = 0;
+  std::size_t kernels_fused = 0;
+  for (unsigned seed = 0; seed < kGraphs; ++seed) {
+    PlanSettings settings;
+    settings.level = FusionLevel::None;
+    const PlannedGraph none(RandomModel(seed).make(), settings);
+    SCOPED_TRACE(fmt::format("seed {}:\n{}", seed, to_text(none.graph())));
+    settings.level = FusionLevel::Auto;
+    for (const RuleSet rules : kRuleSets) {
+      settings.rules = rules;
+      const PlannedGraph fused(RandomModel(seed).make(), settings);
+      SCOPED_TRACE(fused.text());
+      expect_partition(fused);
+      expect_true_verdicts(fused);
+      EXPECT_LE(fused.plan().kernels.size(), none.plan().kernels.size());
+      EXPECT_LE(boundary_bytes(fused.plan()), boundary_bytes(none.plan()));
+      kernels_fused += rules == RuleSet::Full ? fused.plan().kernels.size() : 0;
+    }
+    kernels_unfused += none.plan().kernels.size();
+    if (HasFailure()) return;
+  }
+  // The graphs are worth the name: a good part of what is there is fused.
+  EXPECT_GT(kernels_unfused, 6 * kGraphs);
+  EXPECT_LT(kernels_fused * 4, kernels_unfused * 3);
+}
+
+TEST(RandomPlans, AreTheSameEachTime) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    EXPECT_EQ(PlannedGraph(RandomModel(seed).make()).text(),
+              PlannedGraph(RandomModel(seed).make()).text());
+  }
+}
+
+}  // namespace
+}  // namespace opweld::testing
