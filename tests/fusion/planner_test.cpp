@@ -84,14 +84,14 @@ TEST(Planner, AReshapeThatOthersReadIsNotWritten) {
 
 TEST(Planner, AReshapeJoinsTheMatmulBeforeItTogetherWithItsReader) {
   // By itself it would have to be written beside the matmul's result.
-  constexpr const char* kFrame = R"(graph g(%x: f32[n, 16]) {{
+  constexpr const char* kFrame = R"(graph g(%x: f32[2, n, 16]) {{
     %w = constant {{value = f32[16, 32] random 1}}
     %m = matmul(%x, %w)
-    %r = reshape(%m) {{shape = <n, 4, 8>}}
+    %r = reshape(%m) {{shape = <2 * n, 32>}}
     {}
     return {}
   }})";
-  EXPECT_EQ(plan_of(fmt::format(kFrame, "%t = transpose(%r) {permutation = [1, 0, 2]}",
+  EXPECT_EQ(plan_of(fmt::format(kFrame, "%t = transpose(%r) {permutation = [1, 0]}",
                                 "%t as \"t\", %m as \"m\"")),
             "0 contract: matmul + reshape + transpose\n");
   EXPECT_EQ(plan_of(fmt::format(kFrame, "", "%r as \"r\", %m as \"m\"")),
