@@ -17,6 +17,9 @@ Node* made_by(const Value* value, std::string_view op);
 // The number, if the value is a constant of one element (a float or an integer).
 std::optional<double> scalar_constant(const Value* value);
 
+// The one number that all elements of the value are, if it is a constant or made by expanding one.
+std::optional<double> uniform_value(const Value* value);
+
 // Whether a number of that dtype may stand for the real number `expected`. An exporter rounds it to
 // the dtype, perhaps after having computed it (1 / sqrt 2) from numbers that were rounded already:
 // up to four roundings of half a unit in the last place are granted, relative to `expected`.

@@ -95,14 +95,29 @@ Value* select_of_not(Builder& build, Node& node) {
   return build.op("select", {negation->operand(0), node.operand(2), node.operand(1)});
 }
 
+// select(true, a, b) -> a, select(false, a, b) -> b
+Value* select_of_constant(Builder&, Node& node) {
+  const auto condition = uniform_value(node.operand(0));
+  if (!condition) return nullptr;
+  Value* const chosen = node.operand(*condition != 0 ? 1 : 2);
+  return chosen->type() == node.result()->type() ? chosen : nullptr;
+}
+
 }  // namespace
 
 std::span<const SimplifyRule> arithmetic_simplifications() {
   static constexpr SimplifyRule kRules[] = {
-      {"pow", pow_of_two},          {"pow", pow_of_one}, {"div", div_by_one},
-      {"div", div_by_power_of_two}, {"mul", mul_by_one}, {"add", add_of_nothing},
-      {"sub", sub_of_nothing},      {"neg", undone},     {"not", undone},
+      {"pow", pow_of_two},
+      {"pow", pow_of_one},
+      {"div", div_by_one},
+      {"div", div_by_power_of_two},
+      {"mul", mul_by_one},
+      {"add", add_of_nothing},
+      {"sub", sub_of_nothing},
+      {"neg", undone},
+      {"not", undone},
       {"select", select_of_not},
+      {"select", select_of_constant},
   };
   return kRules;
 }

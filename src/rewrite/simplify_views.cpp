@@ -91,25 +91,6 @@ Value* slice_of_all(Builder&, Node& node) {
   return in_order && node.operand(0)->type() == node.result()->type() ? node.operand(0) : nullptr;
 }
 
-// slice(slice(x)) with steps of 1 -> one slice
-Value* slice_of_slice(Builder& build, Node& node) {
-  const Node* const inner = made_by(node.operand(0), "slice");
-  if (inner == nullptr) return nullptr;
-  for (const Node* each : {static_cast<const Node*>(&node), inner}) {
-    const Ints& steps = each->attributes().ints("steps");
-    if (std::any_of(steps.begin(), steps.end(), [](auto step) { return step != 1; })) {
-      return nullptr;
-    }
-  }
-  Shape starts = inner->attributes().shape("starts");
-  const Shape& further = node.attributes().shape("starts");
-  for (std::size_t axis = 0; axis < starts.size(); ++axis) starts[axis] += further[axis];
-  return build.op("slice", {inner->operand(0)},
-                  {{"starts", std::move(starts)},
-                   {"sizes", node.attributes().shape("sizes")},
-                   {"steps", node.attributes().ints("steps")}});
-}
-
 // Whether `second` is the slice that goes on along the axis where `first` ends, of the same value.
 bool continues(const Node& first, const Node& second, std::size_t axis) {
   const Shape& from = first.attributes().shape("starts");
@@ -190,7 +171,6 @@ std::span<const SimplifyRule> view_simplifications() {
       {"expand", same_type},
       {"expand", expand_of_expand},
       {"slice", slice_of_all},
-      {"slice", slice_of_slice},
       {"concat", concat_of_one},
       {"concat", concat_of_empty},
       {"concat", concat_of_slices},

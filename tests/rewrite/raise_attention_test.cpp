@@ -92,9 +92,8 @@ TEST(RaiseAttention, FiniteFillsThatAreAddedStayAddedWhereAllKeysHaveThem) {
   for (const char* fill : {"-10000.0", "-1000000000.0"}) {
     const std::string body =
         joined({"%f = constant {value = f32[] {", fill,
-                "}}\n %z = constant {value = f32[] {0.0}}\n %n = constant {value = i64[] {0}}\n"
-                "%g = eq(%ids, %n)\n %m = select(%g, %z, %f)\n",
-                kProduct, "%x = add(%a, %m)\n"});
+                "}}\n %z = constant {value = f32[] {0.0}}\n %n = constant {value = i64[] {0}}\n",
+                "%g = eq(%ids, %n)\n %m = select(%g, %z, %f)\n", kProduct, "%x = add(%a, %m)\n"});
     EXPECT_EQ(found(graph_text(body, ", %ids: i64[b, 1, s, 1]")), 1) << fill;
   }
 }
@@ -252,6 +251,43 @@ TEST(RaiseAttention, WhatIsNearlyCausalStaysAMask) {
                                     "%m = select(%later, %low, %zero)\n %x = add(%a, %m)\n"))
                 .find("top_left"),
             std::string::npos);
+}
+
+// ---- guarded rows ----
+
+std::string guarded_text(const std::string& guard, const std::string& fill = "0.0") {
+  return "graph g(%q: f32[b, h, s, d], %k: f32[b, h, d, t], %v: f32[b, h, t, d], "
+         "%allowed: bool[s, t], %other: f32[s, t]) {\n" +
+         kInfinite + "%fill = constant {value = f32[] {" + fill +
+         "}}\n %m = select(%allowed, %zero, %low)\n %a = matmul(%q, %k)\n %x = add(%a, %m)\n"
+         "%p = softmax(%x) {axis = 3}\n %g = reduce_max(%" +
+         guard +
+         ") {axes = [-1], keepdims = 1}\n %none = eq(%g, %low)\n"
+         "%w = select(%none, %fill, %p)\n %y = matmul(%w, %v)\n return %y as \"y\"\n}";
+}
+
+TEST(RaiseAttention, RowsGuardedAgainstHidingAll) {
+  const std::string masked = "attention(%q, %0, %v, %m) {causal = \"none\", scale = 1.0}";
+  EXPECT_EQ(attention_of(guarded_text("x")), masked);
+  EXPECT_EQ(attention_of(guarded_text("m")), masked);
+  // By another value, or with another weight.
+  EXPECT_EQ(found(guarded_text("other")), 0);
+  EXPECT_EQ(found(guarded_text("m", "1.0")), 0);
+  // Rows that are hidden throughout are zeros before and after.
+  Graph graph = parse_graph(guarded_text("x")).value();
+  auto inputs = random_inputs(graph, kSizes, {});
+  for (std::int64_t t = 0; t < 7; ++t) inputs[3].set_int(t, 0);
+  const auto before = results_of(graph, inputs, true);
+  ASSERT_TRUE(raise_attention(graph));
+  expect_same(before, results_of(graph, inputs, true), 1e-9);
+  EXPECT_EQ(before[0].get_double(0), 0);
+}
+
+TEST(RaiseAttention, MasksOfZerosAreNone) {
+  EXPECT_EQ(attention_of(graph_text("%z = constant {value = f32[] {0.0}}\n"
+                                    "%m = expand(%z) {shape = <s, t>}\n" +
+                                    kProduct + "%x = add(%a, %m)\n")),
+            "attention(%q, %k, %v) {causal = \"none\", scale = 1.0}");
 }
 
 // ---- heads ----

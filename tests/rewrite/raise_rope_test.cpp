@@ -167,6 +167,22 @@ TEST(RaiseRope, PartOfTheHead) {
             "slice reshape reshape rope slice concat");
 }
 
+TEST(RaiseRope, PartOfTheHeadWithPositionsBeforeHeads) {
+  const auto slice_of = [](const char* name, const char* of, int start, int size) {
+    return fmt::format(
+        "%{} = slice(%{}) {{starts = <0, 0, 0, {}>, sizes = <b, s, 2, {}>, steps = [1, 1, 1, "
+        "1]}}\n",
+        name, of, start, size);
+  };
+  EXPECT_EQ(
+      raised("graph g(%z: f32[b, s, 2, 9], %c: f32[b, s, 1, 3], %d: f32[b, s, 1, 3]) {\n" +
+                 slice_of("x", "z", 0, 6) + slice_of("x1", "x", 0, 3) + slice_of("x2", "x", 3, 3) +
+                 kParts + "%t = concat(%f, %i) {axis = 3}\n" + slice_of("rest", "z", 6, 3) +
+                 "%y = concat(%t, %rest) {axis = 3}\n return %y as \"y\"\n}",
+             kCase),
+      "reshape reshape transpose rope transpose");
+}
+
 TEST(RaiseRope, CastsAreTakenIn) {
   EXPECT_EQ(raised("graph g(%h: f16[b, 2, s, 6], %c: f32[b, 1, s, 3], %d: f32[b, 1, s, 3]) {\n"
                    "%x = cast(%h) {to = f32}\n" +

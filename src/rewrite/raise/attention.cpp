@@ -14,14 +14,51 @@ namespace opweld {
 
 namespace {
 
-// The softmax over the keys whose result, perhaps cast, is the value; nothing else may read it.
-Node* match_weights(Value* value) {
-  if (!has_one_reader(value)) return nullptr;
+// A softmax over the keys, and what its rows are guarded by.
+struct Weights {
+  Node* softmax = nullptr;
+  const Value* guard = nullptr;  // rows where this is -inf throughout have weights of 0
+};
+
+// x, if the value tells whether all of a row of x is -inf.
+const Value* hidden_rows_of(const Value* value) {
+  const Node* const equal = made_by(value, "eq");
+  const Node* const maximum = equal == nullptr ? nullptr : made_by(equal->operand(0), "reduce_max");
+  const bool is_over_rows = maximum != nullptr && maximum->operand(0)->rank() > 0 &&
+                            first_reduced_axis(*maximum) == maximum->operand(0)->rank() - 1;
+  const bool matches =
+      is_over_rows && uniform_value(equal->operand(1)) == -std::numeric_limits<double>::infinity();
+  return matches ? maximum->operand(0) : nullptr;
+}
+
+// The softmax whose result, perhaps cast and guarded, is the value; nothing else may read it.
+std::optional<Weights> match_weights(Value* value) {
+  if (!has_one_reader(value)) return std::nullopt;
   if (Value* const operand = half_cast_operand(value)) return match_weights(operand);
+  if (const Node* const selection = made_by(value, "select")) {
+    const Value* const guard = hidden_rows_of(selection->operand(0));
+    if (guard == nullptr || uniform_value(selection->operand(1)) != 0.0) return std::nullopt;
+    auto weights = match_weights(selection->operand(2));
+    if (!weights || weights->guard != nullptr) return std::nullopt;
+    weights->guard = guard;
+    return weights;
+  }
   Node* const softmax = made_by(value, "softmax");
-  if (softmax == nullptr) return nullptr;
+  if (softmax == nullptr) return std::nullopt;
   const std::int64_t axis = softmax->attributes().integer("axis", -1);
-  return axis == -1 || axis == value->rank() - 1 ? softmax : nullptr;
+  const bool is_over_keys = axis == -1 || axis == value->rank() - 1;
+  return is_over_keys ? std::optional(Weights{softmax, nullptr}) : std::nullopt;
+}
+
+// The scores below the softmax, if the guard of its rows is that of attention: the scores
+// themselves are -inf, or what is added to them.
+std::optional<AttentionScores> match_scores(const Weights& weights) {
+  Value* const top = weights.softmax->operand(0);
+  const bool guards_scores = weights.guard == top;
+  auto scores = match_attention_scores(top, guards_scores ? 2 : 1);
+  if (!scores || weights.guard == nullptr || guards_scores) return scores;
+  const bool guards_mask = std::ranges::find(scores->added, weights.guard) != scores->added.end();
+  return guards_mask ? scores : std::nullopt;
 }
 
 // Batch and heads, apart where the model has them together.
@@ -207,8 +244,8 @@ class Raiser {
 Status raise_attention(Graph& graph) {
   for (Node* node : graph.nodes_in_order()) {
     if (node->op() != "matmul") continue;
-    Node* const softmax = match_weights(node->operand(0));
-    auto scores = softmax == nullptr ? std::nullopt : match_attention_scores(softmax->operand(0));
+    const auto weights = match_weights(node->operand(0));
+    auto scores = weights ? match_scores(*weights) : std::nullopt;
     if (!scores) continue;
     OPWELD_CHECK(Raiser(graph, *node, std::move(*scores)).raise());
   }

@@ -10,6 +10,8 @@ namespace opweld {
 //   the scale     a product with or a quotient by a constant, of the scores, of Q, of K or of
 //                 several of them; a soft cap, c * tanh(scores / c)
 //   the mask      see match_attention_scores()
+//   the weights   a softmax over the keys; 0 in rows in which all scores, or all that is added to
+//                 them, are -inf
 //   the keys      transposed by any chain of views
 //   the heads     on an axis of their own, or together with the batch ([B * H, S, D]); key and
 //                 value heads repeated (without_repeated_heads()) or broadcast from one
@@ -18,9 +20,9 @@ namespace opweld {
 // The scores and weights must be read by nothing else. Not raised: a softmax over another axis, a
 // scale that is no constant or stands around a mask, a finite fill in place of scores.
 //
-// A row whose scores are all -inf is NaN in the primitive spelling and zeros in ONNX's Attention;
-// the raised operator gives zeros. Where a causal mask is taken in, NaN and infinite scores of
-// hidden keys no longer reach the row.
+// A row whose scores are all -inf is NaN in a softmax and zeros in ONNX's Attention; the raised
+// operator gives zeros, with or without a guard, unless a score was NaN before a mask was added.
+// Where a causal mask is taken in, NaN and infinite scores of hidden keys no longer reach the row.
 Status raise_attention(Graph& graph);
 
 }  // namespace opweld

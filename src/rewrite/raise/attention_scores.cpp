@@ -17,7 +17,7 @@ struct Found {
 
 using Maybe = std::optional<Found>;
 
-Maybe follow(Value* value);
+Maybe follow(Value* value, std::size_t readers = 1);
 
 std::optional<CausalMask> causal_over(const Value* mask, bool true_hides, const Value* scores) {
   const Shape& shape = scores->shape();
@@ -34,6 +34,7 @@ bool set_causal(Found& found, const CausalMask& mask) {
 // A mask that is added; where it is a sum itself, of a causal one of -inf and another, these.
 bool add_float_mask(Found& found, Value* mask, const Value* scores) {
   if (!is_float(mask->dtype()) || !spreads_over(mask, scores->shape())) return false;
+  if (uniform_value(mask) == 0.0) return true;
   if (const auto causal = causal_over(mask, false, scores)) return set_causal(found, *causal);
   if (const Node* const sum = made_by(mask, "add")) {
     for (int side = 0; side < 2; ++side) {
@@ -115,9 +116,10 @@ Maybe follow_scaled(Value* operand, double factor) {
   return found;
 }
 
-Maybe follow(Value* value) {
+Maybe follow(Value* value, std::size_t readers) {
   Node* const node = value->producer();
-  if (node == nullptr || value->rank() < 2 || !has_one_reader(value)) return std::nullopt;
+  if (node == nullptr || value->rank() < 2) return std::nullopt;
+  if (value->is_graph_output() || value->uses().size() != readers) return std::nullopt;
   if (node->op() == "matmul") {
     Found found;
     found.scores.product = node;
@@ -133,8 +135,8 @@ Maybe follow(Value* value) {
 
 }  // namespace
 
-std::optional<AttentionScores> match_attention_scores(Value* value) {
-  const Maybe found = follow(value);
+std::optional<AttentionScores> match_attention_scores(Value* value, std::size_t readers) {
+  const Maybe found = follow(value, readers);
   if (!found) return std::nullopt;
   const AttentionScores& scores = found->scores;
   const bool is_only_mask = scores.added.empty() && scores.visible == nullptr;

@@ -19,7 +19,8 @@ struct AttentionScores {
 };
 
 // Follows the value through one softcap, scales by constants, masks, and casts between f32 and
-// half types, each read by nothing else. Nothing if another step is on the way.
+// half types, each read by nothing else; the value itself must have that many readers. Nothing if
+// another step is on the way.
 //
 // A mask is added, or selects between the score and -inf. Finite fills that are added (-10000,
 // -1e9, the lowest number) stay what they are, added: in a row where all keys have one, the weights
@@ -27,7 +28,7 @@ struct AttentionScores {
 // weights, which attention cannot say, and so is refused. What says only that later keys are hidden
 // becomes the attribute: with -inf always; with the lowest number, added or in place, if it is the
 // only mask, for then every row sees a key and the hidden ones have a weight of 0.
-std::optional<AttentionScores> match_attention_scores(Value* value);
+std::optional<AttentionScores> match_attention_scores(Value* value, std::size_t readers = 1);
 
 // Takes scalar factors off a value, into `scale`.
 Value* without_scale(Value* value, double& scale);

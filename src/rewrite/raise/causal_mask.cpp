@@ -281,23 +281,6 @@ MaybeLater from_float(const Value* value) {
 
 }  // namespace
 
-std::optional<double> uniform_value(const Value* value) {
-  const Node* const node = value->producer();
-  if (node == nullptr) return std::nullopt;
-  if (node->op() == "expand" || node->op() == "reshape") return uniform_value(node->operand(0));
-  if (node->op() != "constant") return std::nullopt;
-  const Tensor& tensor = node->attributes().tensor("value");
-  if (tensor.num_elements() == 0) return std::nullopt;
-  const auto element = [&](std::int64_t at) {
-    return is_float(tensor.dtype()) ? tensor.get_double(at)
-                                    : static_cast<double>(tensor.get_int(at));
-  };
-  for (std::int64_t i = 1; i < tensor.num_elements(); ++i) {
-    if (element(i) != element(0)) return std::nullopt;
-  }
-  return element(0);
-}
-
 bool hides_keys(double fill, DType dtype) {
   return fill <= lowest(dtype);
 }

@@ -8,9 +8,6 @@
 
 namespace opweld {
 
-// The one number that all elements of the value are, if it is a constant or made by expanding one.
-std::optional<double> uniform_value(const Value* value);
-
 // Whether an element of this value, as a score or added to one, hides a key: -inf, or the lowest
 // number of the dtype, which exporters write for it. Added to a score, the lowest number is not
 // quite -inf: the weight of the key is 0 as long as another key of the row has a score that is not

@@ -303,27 +303,47 @@ class Raiser {
   RotaryAngles interleaved_;
 };
 
+// The operand of a transpose that exchanges heads and positions.
+Value* exchanged_operand(const Value* value) {
+  const Node* const transpose = made_by(value, "transpose");
+  const bool matches =
+      transpose != nullptr && transpose->attributes().ints("permutation") == Ints{0, 2, 1, 3};
+  return matches ? transpose->operand(0) : nullptr;
+}
+
+// Whether the slice takes a run of the last axis that begins there.
+bool begins_at(const Node& slice, const Dim& start) {
+  return slices_last_axis_only(slice) && slice.attributes().ints("steps").back() == 1 &&
+         slice.attributes().shape("starts").back() == start;
+}
+
 // The first elements of a head turned, the rest as it is: the operator passes it on by itself.
 Status raise_partial_at(Graph& graph, Node& root) {
   if (!joins_two_along_last_axis(&root) || root.result()->rank() != 4) return {};
-  const Node* const rope = made_by(root.operand(0), "rope");
-  if (rope == nullptr || !has_one_reader(root.operand(0))) return {};
-  const Node* const turned = made_by(rope->operand(0), "slice");
+  Value* const moved = exchanged_operand(root.operand(0));
+  Value* const turned_result = moved == nullptr ? root.operand(0) : moved;
+  const Node* const rope = made_by(turned_result, "rope");
+  if (rope == nullptr || !has_one_reader(root.operand(0)) || !has_one_reader(turned_result)) {
+    return {};
+  }
+  const Value* const part =
+      moved == nullptr ? rope->operand(0) : exchanged_operand(rope->operand(0));
+  const Node* const turned = part == nullptr ? nullptr : made_by(part, "slice");
   const Node* const rest = made_by(root.operand(1), "slice");
   if (turned == nullptr || rest == nullptr || turned->operand(0) != rest->operand(0)) return {};
-  Value* const x = turned->operand(0);
-  const auto begins_at = [](const Node& slice, const Dim& start) {
-    return slices_last_axis_only(slice) && slice.attributes().ints("steps").back() == 1 &&
-           slice.attributes().shape("starts").back() == start;
-  };
-  const bool is_all = begins_at(*turned, 0) && begins_at(*rest, turned->result()->shape()[3]) &&
-                      x->type() == root.result()->type();
-  const bool turns_all_of_it = rope->operand(1)->shape().back() * 2 == turned->result()->shape()[3];
+  Value* x = turned->operand(0);
+  const Dim& size = part->shape()[3];
+  const bool is_all =
+      begins_at(*turned, 0) && begins_at(*rest, size) && x->type() == root.result()->type();
+  const bool turns_all_of_it = rope->operand(1)->shape().back() * 2 == size;
   if (!is_all || !turns_all_of_it) return {};
   Builder builder(graph, &root, raised_source(root, "RotaryEmbedding"));
-  Value* const raised =
-      builder.op("rope", {x, rope->operand(1), rope->operand(2)}, rope->attributes());
+  Builder helper(graph, &root, raised_source(root, "Transpose"));
+  if (moved != nullptr) x = helper.transpose(x, {0, 2, 1, 3});
+  Value* raised = builder.op("rope", {x, rope->operand(1), rope->operand(2)}, rope->attributes());
+  if (moved != nullptr) raised = helper.transpose(raised, {0, 2, 1, 3});
   OPWELD_CHECK(builder.status());
+  OPWELD_CHECK(helper.status());
   replace_by_raised(graph, root.result(), raised);
   return {};
 }
