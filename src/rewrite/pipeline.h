@@ -13,8 +13,9 @@ namespace opweld {
 struct RewriteOptions {
   // Only rewrites that leave every value bit-identical.
   bool strict = false;
-  // Find the library's operators (attention, norms, activations, RoPE) in primitive spellings.
-  // Raising changes roundings, so strict leaves it out.
+  // Find the library's operators (norms, softmax, activations, rotary embedding, attention) in
+  // primitive spellings: at the levels `ops` and `auto`. At `none` the model runs as it is spelled,
+  // which is what the others are compared with. Raising changes roundings, so strict leaves it out.
   bool raise = true;
 };
 

@@ -270,6 +270,16 @@ TEST(RaiseAttention, RowsGuardedAgainstHidingAll) {
   const std::string masked = "attention(%q, %0, %v, %m) {causal = \"none\", scale = 1.0}";
   EXPECT_EQ(attention_of(guarded_text("x")), masked);
   EXPECT_EQ(attention_of(guarded_text("m")), masked);
+  // The mask together with a causal one.
+  EXPECT_EQ(attention_of("graph g(%q: f32[b, h, s, d], %k: f32[b, h, d, t], %v: f32[b, h, t, d], "
+                         "%p: f32[b, 1, 1, t]) {\n" +
+                         kInfinite + kLater +
+                         "%c = select(%later, %low, %zero)\n %m = add(%p, %c)\n"
+                         "%a = matmul(%q, %k)\n %x = add(%a, %m)\n %u = softmax(%x) {axis = 3}\n"
+                         "%g = reduce_max(%m) {axes = [3], keepdims = 1}\n"
+                         "%none = eq(%g, %low)\n %w = select(%none, %zero, %u)\n"
+                         "%y = matmul(%w, %v)\n return %y as \"y\"\n}"),
+            "attention(%q, %0, %v, %p) {causal = \"top_left\", scale = 1.0}");
   // By another value, or with another weight.
   EXPECT_EQ(found(guarded_text("other")), 0);
   EXPECT_EQ(found(guarded_text("m", "1.0")), 0);

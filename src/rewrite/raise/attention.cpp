@@ -57,7 +57,8 @@ std::optional<AttentionScores> match_scores(const Weights& weights) {
   const bool guards_scores = weights.guard == top;
   auto scores = match_attention_scores(top, guards_scores ? 2 : 1);
   if (!scores || weights.guard == nullptr || guards_scores) return scores;
-  const bool guards_mask = std::ranges::find(scores->added, weights.guard) != scores->added.end();
+  const auto& masks = scores->in_model;
+  const bool guards_mask = std::ranges::find(masks, weights.guard) != masks.end();
   return guards_mask ? scores : std::nullopt;
 }
 

@@ -70,6 +70,7 @@ Maybe follow_sum(const Node& sum) {
     if (sum.operand(side)->shape() != sum.result()->shape()) continue;
     Maybe found = follow(sum.operand(side));
     if (!found) continue;
+    found->scores.in_model.push_back(sum.operand(1 - side));
     const bool added = add_float_mask(*found, sum.operand(1 - side), sum.result());
     return added ? found : std::nullopt;
   }

@@ -14,8 +14,9 @@ struct AttentionScores {
   double scale = 1;
   double softcap = 0;
   std::string causal = "none";
-  std::vector<Value*> added;  // float masks, added one after the other
-  Value* visible = nullptr;   // bool, true where a key is visible; null if there is none
+  std::vector<Value*> added;           // float masks, added one after the other
+  std::vector<const Value*> in_model;  // all that the model adds, causal or not, as it adds it
+  Value* visible = nullptr;            // bool, true where a key is visible; null if there is none
 };
 
 // Follows the value through one softcap, scales by constants, masks, and casts between f32 and
