@@ -1,10 +1,10 @@
 """Runs test suites and counts: `./dev test`.
 
 The suites are `lint` (each check counts as one test), `unit` (the C++ tests, after the release
-build, which counts as one), `python` (pytest) and `sanitize` (the C++ tests that read what a user
-hands over, under the address and undefined-behaviour sanitizers). A skipped test counts as failed:
-a test that does not run proves nothing. So does a suite in which no test ran. The last line is
-`N passed, N failed`.
+build, which counts as one), `python` (pytest), `onnx` (ONNX's node tests) and `sanitize` (the C++
+tests that read what a user hands over, under the address and undefined-behaviour sanitizers). A
+skipped test counts as failed: a test that does not run proves nothing. So does a suite in which no
+test ran. The last line is `N passed, N failed`.
 """
 
 import os
@@ -128,6 +128,15 @@ def python_suite() -> Count:
     return Count(failed=built.failed) + count_junit(report, code)
 
 
+def onnx_suite() -> Count:
+    """The node tests of ONNX at every level of fusion; each case counts as one test."""
+    built = build("release")
+    report = fresh_report("onnx")
+    command = [sys.executable, "-m", "tests.python.onnx_node_suite", "--jobs", JOBS]
+    code = run([*command, "--junit", str(report)])
+    return Count(failed=built.failed) + count_junit(report, code)
+
+
 def sanitize_suite() -> Count:
     """A short run under sanitizers; `./dev asan` runs all C++ tests that way."""
     names = [name for name in SANITIZED_FOLDERS if any((ROOT / "tests" / name).glob("*_test.cpp"))]
@@ -139,6 +148,7 @@ SUITES: dict[str, Callable[[], Count]] = {
     "unit": unit_suite,
     "lint": lint_suite,
     "python": python_suite,
+    "onnx": onnx_suite,
     "sanitize": sanitize_suite,
 }
 

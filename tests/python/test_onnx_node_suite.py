@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from bench.opweld_command import FUSION_LEVELS
+from bench.opweld_command import FUSION_LEVELS, opweld_path
 from tests.python import onnx_node_suite
 from tests.python.onnx_node_cases import (
     OUTSIDE,
@@ -202,3 +202,30 @@ def test_a_request_holds_what_the_command_reads() -> None:
         assert Path(path).is_file()
     assert [len(request["inputs"]), len(request["outputs"])] == [3, 3]
     assert dataclasses.replace(one, name="x").request(folder)["model"] == request["model"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda x: np.where(np.arange(x.size).reshape(x.shape) == 7, x + np.float32(0.01), x),
+        lambda x: np.where(np.arange(x.size).reshape(x.shape) == 7, np.float32(np.nan), x),
+        lambda x: x.astype(np.float64),
+        lambda x: x.reshape(-1),
+        lambda x: x[:0],
+    ],
+    ids=["value", "nan", "dtype", "shape", "size"],
+)
+def test_the_command_notices_a_wrong_result(spoil: Callable, tmp_path: Path) -> None:
+    folder, cases = load_cases()
+    one = next(c for c in cases if c.name == "test_tanh")
+    right = one.request(folder)
+    value = numpy_helper.to_array(read(Path(right["outputs"][0])))
+    wrong = right | {"name": "wrong", "outputs": [str(tmp_path / "wrong.pb")]}
+    message = numpy_helper.from_array(spoil(value), "y")
+    (tmp_path / "wrong.pb").write_bytes(message.SerializeToString())
+    answers = run_cases([str(opweld_path()), "run-cases", "--json"], [right, wrong])
+    assert {(a.name, a.fusion): a.status for a in answers} == {
+        (name, fusion): status
+        for name, status in ((one.name, "passed"), ("wrong", "failed"))
+        for fusion in FUSION_LEVELS
+    }
