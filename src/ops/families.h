@@ -14,6 +14,7 @@ OpFamily activation_ops;
 OpFamily arg_reduce_ops;
 OpFamily arithmetic_ops;
 OpFamily attention_ops;
+OpFamily bitcast_ops;
 OpFamily cast_ops;
 OpFamily comparison_ops;
 OpFamily concat_ops;

@@ -101,6 +101,10 @@ struct OpDef {
   // (an index out of range). Never null except for Source operators handled by the evaluator.
   Status (*evaluate)(const EvalContext&) = nullptr;
 
+  // Whether `evaluate` looks at the bits of elements, so that it must be given each tensor in the
+  // dtype that its value declares, even where floats are evaluated in f64 throughout.
+  bool of_bits = false;
+
   // Pointwise: the result element in terms of operand elements (already converted to
   // compute_dtype(operand dtype)); result of type compute_dtype(result dtype), not yet rounded to
   // storage. Null for other traits.

@@ -30,26 +30,33 @@ tl::unexpected<Error> at_node(const Node& node, const Error& error) {
 
 class Evaluator {
  public:
-  Evaluator(const Graph& graph, const Bindings& bindings, const ReferenceOptions& options,
-            int depth)
-      : graph_(graph), bindings_(bindings), options_(options), depth_(depth) {}
+  Evaluator(const Bindings& bindings, const ReferenceOptions& options, int depth)
+      : bindings_(bindings), options_(options), depth_(depth) {}
 
-  Expected<std::vector<Tensor>> run(std::span<const Tensor> inputs) {
+  Expected<std::vector<Tensor>> run(const Graph& graph, std::span<const Tensor> inputs) {
     for (std::size_t index = 0; index < inputs.size(); ++index) {
-      values_[graph_.inputs()[index]] = inputs[index];
+      values_[graph.inputs()[index]] = inputs[index];
     }
-    for (const auto& node : graph_.nodes()) {
+    for (const auto& node : graph.nodes()) {
       auto results = evaluate_node(*node);
       if (!results) return at_node(*node, results.error());
       if (options_.observer && depth_ == 0) options_.observer(*node, *results);
       keep(*node, std::move(*results));
     }
     std::vector<Tensor> outputs;
-    outputs.reserve(graph_.outputs().size());
-    for (const Graph::Output& output : graph_.outputs()) {
+    outputs.reserve(graph.outputs().size());
+    for (const Graph::Output& output : graph.outputs()) {
       outputs.push_back(values_.at(output.value));
     }
     return outputs;
+  }
+
+  Expected<std::vector<Tensor>> run_node(const Node& node, std::span<const Tensor> operands) {
+    for (int index = 0; index < node.num_operands(); ++index) {
+      if (node.operand(index) == nullptr) continue;
+      values_[node.operand(index)] = operands[static_cast<std::size_t>(index)];
+    }
+    return evaluate_node(node);
   }
 
  private:
@@ -73,16 +80,40 @@ class Evaluator {
       const Value* operand = node.operand(index);
       if (operand != nullptr) operands[static_cast<std::size_t>(index)] = &values_.at(operand);
     }
+    if (def.of_bits) return evaluate_bits(def, node, operands);
+    OPWELD_TRY(std::vector<Tensor> results, allocate_results(node, options_));
+    OPWELD_CHECK(def.evaluate({operands, node.attributes(), bindings_, results}));
+    return results;
+  }
+
+  // In the declared dtypes, whatever those of the values at hand.
+  Expected<std::vector<Tensor>> evaluate_bits(const OpDef& def, const Node& node,
+                                              std::vector<const Tensor*> operands) {
+    std::vector<Tensor> declared(operands.size());
+    for (int index = 0; index < node.num_operands(); ++index) {
+      const auto at = static_cast<std::size_t>(index);
+      if (operands[at] == nullptr) continue;
+      OPWELD_TRY(declared[at], as_dtype(*operands[at], node.operand(index)->dtype()));
+      operands[at] = &declared[at];
+    }
+    OPWELD_TRY(std::vector<Tensor> results, allocate_results(node, {}));
+    OPWELD_CHECK(def.evaluate({operands, node.attributes(), bindings_, results}));
+    for (Tensor& result : results) {
+      OPWELD_TRY(result, as_dtype(result, value_dtype(result.dtype(), options_)));
+    }
+    return results;
+  }
+
+  Expected<std::vector<Tensor>> allocate_results(const Node& node,
+                                                 const ReferenceOptions& options) const {
     std::vector<Tensor> results;
-    results.reserve(static_cast<std::size_t>(node.num_results()));
     for (int index = 0; index < node.num_results(); ++index) {
       const TensorType& type = node.result(index)->type();
       OPWELD_TRY(Sizes sizes, opweld::evaluate(type.shape, bindings_));
       OPWELD_TRY(Tensor result,
-                 Tensor::allocate(value_dtype(type.dtype, options_), std::move(sizes)));
+                 Tensor::allocate(value_dtype(type.dtype, options), std::move(sizes)));
       results.push_back(std::move(result));
     }
-    OPWELD_CHECK(def.evaluate({operands, node.attributes(), bindings_, results}));
     return results;
   }
 
@@ -116,7 +147,7 @@ class Evaluator {
     }
     scratch.erase(copy);
     OPWELD_CHECK(check_assumptions(scratch, bindings_));
-    return Evaluator(scratch, bindings_, options_, depth_ + 1).run(inputs);
+    return Evaluator(bindings_, options_, depth_ + 1).run(scratch, inputs);
   }
 
   // Stores the results and lets go of operands that nobody reads any more.
@@ -134,7 +165,6 @@ class Evaluator {
     }
   }
 
-  const Graph& graph_;
   const Bindings& bindings_;
   const ReferenceOptions& options_;
   int depth_;
@@ -182,7 +212,12 @@ Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tenso
   OPWELD_TRY(const Bindings bindings, bind_symbols(graph, inputs));
   OPWELD_TRY(const std::vector<Tensor> prepared, prepare_inputs(graph, inputs, options));
   OPWELD_CHECK(check_assumptions(graph, bindings));
-  return Evaluator(graph, bindings, options, 0).run(prepared);
+  return Evaluator(bindings, options, 0).run(graph, prepared);
+}
+
+Expected<std::vector<Tensor>> evaluate_node(const Node& node, std::span<const Tensor> operands,
+                                            const Bindings& bindings) {
+  return Evaluator(bindings, {}, 0).run_node(node, operands);
 }
 
 }  // namespace opweld

@@ -27,6 +27,11 @@ struct ReferenceOptions {
 Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs,
                                        const ReferenceOptions& options = {});
 
+// The results of one node, whose operands are given in order; what stands for an absent one is not
+// looked at. Serves operators defined by a body as well.
+Expected<std::vector<Tensor>> evaluate_node(const Node& node, std::span<const Tensor> operands,
+                                            const Bindings& bindings);
+
 // Symbol values from concrete input sizes; a size that contradicts its declared Dim is a usage
 // error naming the input and axis.
 Expected<Bindings> bind_symbols(const Graph& graph, std::span<const Tensor> inputs);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/op.h"
+#include "ops/reference.h"
 #include "support/shape.h"
 
 namespace opweld {
@@ -19,30 +19,18 @@ const Tensor* constant_of(const Value* value) {
   return node.op() == "constant" ? &node.attributes().tensor("value") : nullptr;
 }
 
-// The operands, if all are constants of a size that is worth folding; empty pointers where absent.
-std::optional<std::vector<const Tensor*>> constant_operands(const Node& node,
-                                                            std::int64_t result_bytes) {
-  std::vector<const Tensor*> operands;
+// The operands, if all are constants of a size that is worth folding; empty where absent.
+std::optional<std::vector<Tensor>> constant_operands(const Node& node, std::int64_t result_bytes) {
+  std::vector<Tensor> operands;
   std::int64_t operand_bytes = 0;
   for (const Value* operand : node.operands()) {
-    operands.push_back(constant_of(operand));
-    if (operands.back() == nullptr && operand != nullptr) return std::nullopt;
-    if (operands.back() != nullptr) operand_bytes += operands.back()->num_bytes();
+    const Tensor* constant = constant_of(operand);
+    if (constant == nullptr && operand != nullptr) return std::nullopt;
+    operands.push_back(constant != nullptr ? *constant : Tensor());
+    if (constant != nullptr) operand_bytes += constant->num_bytes();
   }
   if (result_bytes > std::max(kAlwaysFine, kGrowth * operand_bytes)) return std::nullopt;
   return operands;
-}
-
-std::optional<std::vector<Tensor>> allocate_results(const Node& node) {
-  std::vector<Tensor> results;
-  for (int i = 0; i < node.num_results(); ++i) {
-    const auto sizes = evaluate(node.result(i)->shape(), Bindings());
-    if (!sizes) return std::nullopt;
-    auto tensor = Tensor::allocate(node.result(i)->dtype(), *sizes);
-    if (!tensor) return std::nullopt;
-    results.push_back(std::move(*tensor));
-  }
-  return results;
 }
 
 bool has_known_size(const Node& node, std::int64_t& bytes) {
@@ -57,14 +45,11 @@ bool has_known_size(const Node& node, std::int64_t& bytes) {
 
 void fold(Graph& graph, Node& node) {
   std::int64_t bytes = 0;
-  const OpDef& def = op_def(node);
-  if (def.evaluate == nullptr || !has_known_size(node, bytes)) return;
+  if (!has_known_size(node, bytes)) return;
   const auto operands = constant_operands(node, bytes);
   if (!operands) return;
-  auto results = allocate_results(node);
+  auto results = evaluate_node(node, *operands, Bindings());
   if (!results) return;
-  const Bindings none;
-  if (!def.evaluate({*operands, node.attributes(), none, *results})) return;
   for (int i = 0; i < node.num_results(); ++i) {
     Value* old = node.result(i);
     Attributes attributes{{"value", std::move((*results)[static_cast<std::size_t>(i)])}};

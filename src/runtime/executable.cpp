@@ -364,30 +364,19 @@ class Run {
   Status run_call(std::size_t index) {
     const Node& node = *plan_.kernels[index].nodes.front();
     std::vector<Tensor> operands(static_cast<std::size_t>(node.num_operands()));
-    std::vector<const Tensor*> pointers;
     for (int i = 0; i < node.num_operands(); ++i) {
-      if (node.operand(i) == nullptr) {
-        pointers.push_back(nullptr);
-        continue;
-      }
+      if (node.operand(i) == nullptr) continue;
       OPWELD_TRY(operands[static_cast<std::size_t>(i)], view(node.operand(i)));
-      pointers.push_back(&operands[static_cast<std::size_t>(i)]);
     }
-    std::vector<Tensor> results;
-    for (int i = 0; i < node.num_results(); ++i) {
-      OPWELD_TRY(Sizes sizes, evaluate(node.result(i)->shape(), sizes_.bindings));
-      OPWELD_TRY(Tensor result, Tensor::allocate(node.result(i)->dtype(), std::move(sizes)));
-      results.push_back(std::move(result));
-    }
-    const EvalContext context{pointers, node.attributes(), sizes_.bindings, results};
-    if (const Status status = op_def(node).evaluate(context); !status) {
+    auto results = evaluate_node(node, operands, sizes_.bindings);
+    if (!results) {
       return tl::unexpected(
-          status.error().with_context(fmt::format("{} '{}'", node.op(), node.display_name())));
+          results.error().with_context(fmt::format("{} '{}'", node.op(), node.display_name())));
     }
     for (int i = 0; i < node.num_results(); ++i) {
       const auto& outputs = plan_.kernels[index].outputs;
       if (std::find(outputs.begin(), outputs.end(), node.result(i)) == outputs.end()) continue;
-      const Tensor& result = results[static_cast<std::size_t>(i)];
+      const Tensor& result = (*results)[static_cast<std::size_t>(i)];
       if (result.num_bytes() > 0) {
         std::memcpy(write(node.result(i)), result.data(),
                     static_cast<std::size_t>(result.num_bytes()));

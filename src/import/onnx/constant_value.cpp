@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/op.h"
+#include "ops/reference.h"
 #include "ops/shape_values.h"
 
 namespace opweld {
@@ -42,30 +42,22 @@ class Evaluator {
 
  private:
   std::optional<Tensor> computed(const Node& node, const Value& value, int depth) {
-    const OpDef& def = op_def(node);
-    if (def.evaluate == nullptr) return std::nullopt;
-    std::vector<Tensor> results;
     for (int i = 0; i < node.num_results(); ++i) {
       const auto sizes = constant_sizes(node.result(i)->shape());
       const auto count = sizes ? checked_num_elements(*sizes) : std::nullopt;
       if (!count || *count > kMostElements) return std::nullopt;
-      auto tensor = Tensor::allocate(node.result(i)->dtype(), *sizes);
-      if (!tensor) return std::nullopt;
-      results.push_back(std::move(*tensor));
     }
     std::vector<Tensor> operands(static_cast<std::size_t>(node.num_operands()));
-    std::vector<const Tensor*> pointers(std::max(operands.size(), def.operands.size()), nullptr);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const Value* operand = node.operand(static_cast<int>(i));
       if (operand == nullptr) continue;
       auto tensor = value_of(*operand, depth + 1);
       if (!tensor || tensor->num_elements() > kMostElements) return std::nullopt;
       operands[i] = std::move(*tensor);
-      pointers[i] = &operands[i];
     }
-    const EvalContext context{pointers, node.attributes(), {}, results};
-    if (!def.evaluate(context)) return std::nullopt;
-    return results[static_cast<std::size_t>(value.result_index())];
+    const auto results = evaluate_node(node, operands, Bindings());
+    if (!results) return std::nullopt;
+    return (*results)[static_cast<std::size_t>(value.result_index())];
   }
 
   std::map<const Value*, std::optional<Tensor>> results_;

@@ -115,6 +115,11 @@ Expected<Values> cast(NodeContext& c) {
   return one(c.builder().cast(c.operand(0), dtype));
 }
 
+Expected<Values> bit_cast(NodeContext& c) {
+  OPWELD_TRY(const DType dtype, c.dtype_attribute("to", std::nullopt));
+  return one(c.builder().op("bitcast", {c.operand(0)}, {{"to", dtype}}));
+}
+
 Expected<Values> cast_like(NodeContext& c) {
   return one(c.builder().cast(c.operand(0), c.operand(1)->dtype()));
 }
@@ -146,6 +151,7 @@ constexpr OperatorRule kRules[] = {
     {"Asinh", unary, "asinh"},
     {"Atan", unary, "atan"},
     {"Atanh", unary, "atanh"},
+    {"BitCast", bit_cast},
     {"BitShift", bit_shift, "", 2, 2},
     {"BitwiseAnd", binary, "bit_and", 2, 2},
     {"BitwiseNot", unary, "bit_not"},
