@@ -155,7 +155,7 @@ SUITES: dict[str, Callable[[], Count]] = {
 
 # What runs when no suite is named. The sanitizers' build takes as long as all of these together, so
 # `sanitize` is run by name.
-DAILY_SUITES = ("unit", "lint", "python")
+DAILY_SUITES = ("unit", "lint", "python", "onnx")
 
 
 def main(names: list[str]) -> int:

@@ -3,8 +3,10 @@
     python -m tests.python.onnx_node_suite
     python -m tests.python.onnx_node_suite --case 'test_softmax*' --case 'test_attention_4d*'
 
-A case that no line of `tests/onnx_node/outside.txt` matches must pass at every level; a case that
-a line matches must fail at every level. The compiler answers case by case; should it end before
+A case that no line of `tests/onnx_node/outside.txt` matches must pass at every level. A case that a
+line matches must be refused at every level when it is imported, with a message and for a reason
+that holds: what the line matches is none of the operators or types that `opweld operators` lists.
+The compiler answers case by case; should it end before
 the last one, the case it was busy with counts as crashed and the rest is run by a new process.
 """
 
@@ -23,11 +25,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from bench.opweld_command import FUSION_LEVELS, opweld_path
+from bench.opweld_command import FUSION_LEVELS, opweld, opweld_path
 from tests.python.onnx_node_cases import (
     OUTSIDE,
     Case,
     OutsideRule,
+    Supported,
     load_cases,
     parse_outside,
     split_cases,
@@ -137,9 +140,12 @@ def _read_answers(process: subprocess.Popen) -> tuple[list[Answer], bool]:
 
 
 def judge(
-    inside: Iterable[Case], outside: dict[str, OutsideRule], answers: Iterable[Answer]
+    inside: Iterable[Case],
+    outside: Iterable[tuple[Case, OutsideRule]],
+    answers: Iterable[Answer],
+    supported: Supported,
 ) -> list[Verdict]:
-    """A verdict for each case inside, and for each outside that is so no longer."""
+    """A verdict for each case inside, and for each outside that should not be there."""
     by_name = defaultdict(list)
     for answer in answers:
         by_name[answer.name].append(answer)
@@ -150,12 +156,23 @@ def judge(
         if len(by_name[case.name]) != len(FUSION_LEVELS):
             problem = problem or "not answered at every level"
         verdicts.append(Verdict(case.name, problem))
-    for name, rule in outside.items():
-        right = [a.fusion for a in by_name[name] if a.passed]
-        if right:
-            problem = f"passes ({', '.join(right)}), but line {rule.line} of outside.txt matches it"
-            verdicts.append(Verdict(name, problem))
+    for case, rule in outside:
+        problem = problem_outside(case, rule, by_name[case.name], supported)
+        if problem:
+            verdicts.append(Verdict(case.name, f"line {rule.line} of outside.txt: {problem}"))
     return verdicts
+
+
+def problem_outside(
+    case: Case, rule: OutsideRule, answers: Sequence[Answer], supported: Supported
+) -> str:
+    """Why a case cannot be outside, or not as it is; empty if all is well."""
+    if rule.is_stale(case, supported):
+        return f"matches it by {', '.join(rule.matched(case))}, which is supported"
+    if len(answers) != len(FUSION_LEVELS):
+        return "matches it, but it was not answered at every level"
+    taken = [f"{a.fusion}: {a.status}: {a.message}" for a in answers if a.status != "unsupported"]
+    return f"matches it, but it was not refused: {'; '.join(taken)}" if taken else ""
 
 
 def write_junit(path: Path, verdicts: Iterable[Verdict]) -> None:
@@ -169,15 +186,22 @@ def write_junit(path: Path, verdicts: Iterable[Verdict]) -> None:
     ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def summarise(verdicts: Sequence[Verdict], outside: dict[str, OutsideRule], total: int) -> str:
+def summarise(
+    verdicts: Sequence[Verdict], outside: Iterable[tuple[Case, OutsideRule]], total: int
+) -> str:
     """The problems one by one, then why cases are outside, then passed of run of all."""
     lines = [f"{v.name}: {v.problem}" for v in verdicts if v.problem]
-    reasons = Counter(rule.reason for rule in outside.values())
+    reasons = Counter(rule.reason for _, rule in outside)
     lines += [f"{count:5} outside: {reason}" for reason, count in reasons.most_common()]
     passed = sum(not v.problem for v in verdicts)
-    run = len(verdicts)
-    lines.append(f"onnx node tests: {passed} passed of {run} run of {total}, at every fusion level")
+    lines.append(f"onnx: {passed} of {len(verdicts)} passed of {total} in all")
     return "\n".join(lines)
+
+
+def supported() -> Supported:
+    """What `opweld operators` lists."""
+    listed = json.loads(opweld("operators", "--json"))
+    return Supported(frozenset(listed["operators"]), frozenset(listed["element_types"]))
 
 
 def main() -> int:
@@ -200,11 +224,11 @@ def main() -> int:
         cases = [c for c in cases if any(fnmatchcase(c.name, p) for p in arguments.case)]
         chosen = {case.name for case in cases}
         inside = [case for case in inside if case.name in chosen]
-        outside = {name: rule for name, rule in outside.items() if name in chosen}
+        outside = [(case, rule) for case, rule in outside if case.name in chosen]
     requests = [case.request(folder) for case in cases]
     command = [str(opweld_path()), "run-cases", "--json"]
     answers = run_cases(command, requests, arguments.jobs)
-    verdicts = judge(inside, outside, answers)
+    verdicts = judge(inside, outside, answers, supported())
     if arguments.junit:
         write_junit(arguments.junit, verdicts)
     print(summarise(verdicts, outside, len(cases)))

@@ -1,6 +1,8 @@
 """The harness around ONNX's node tests: what it hands over, and how it judges the answers."""
 
 import dataclasses
+import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,7 @@ from tests.python.onnx_node_cases import (
     OUTSIDE,
     STRUCTURAL_OPERANDS,
     Case,
+    Supported,
     bind_structural_inputs,
     load_cases,
     parse_outside,
@@ -87,30 +90,59 @@ def test_a_process_that_hangs_is_ended(
     assert statuses(answers["passed_2"]) == dict.fromkeys(FUSION_LEVELS, "passed")
 
 
-def test_inside_must_pass_and_outside_must_fail_at_every_level(answers_to: Callable) -> None:
+SUPPORTED = Supported(frozenset({"Add", "Mul"}), frozenset({"float", "int64"}))
+
+
+def test_inside_must_pass_at_every_level(answers_to: Callable) -> None:
     inside = [case("passed_in"), case("half_in"), case("unsupported_in"), case("missing_in")]
-    outside = {
-        rule_case: parse_outside("operator Add: why")[0]
-        for rule_case in ("unsupported_out", "half_out", "failed_out")
-    }
-    answers = answers_to("passed_in", "half_in", "unsupported_in", *outside)
-    verdicts = judge(inside, outside, [a for each in answers.values() for a in each])
+    answers = answers_to("passed_in", "half_in", "unsupported_in")
+    verdicts = judge(inside, [], [a for each in answers.values() for a in each], SUPPORTED)
     problems = {v.name: v.problem for v in verdicts}
-    assert problems["passed_in"] == ""
-    assert problems["half_in"] == "auto: failed: m"
-    assert problems["unsupported_in"].count("unsupported: m") == 3
-    assert problems["missing_in"] == "not answered at every level"
-    assert problems["half_out"] == "passes (none, ops), but line 1 of outside.txt matches it"
-    assert set(problems) == {c.name for c in inside} | {"half_out"}
-    summary = summarise(verdicts, outside, 7)
-    assert "1 passed of 5 run of 7" in summary
-    assert "3 outside: why" in summary
+    assert problems == {
+        "passed_in": "",
+        "half_in": "auto: failed: m",
+        "unsupported_in": "; ".join(f"{f}: unsupported: m" for f in FUSION_LEVELS),
+        "missing_in": "not answered at every level",
+    }
+    assert summarise(verdicts, [], 7).splitlines()[-1] == "onnx: 1 of 4 passed of 7 in all"
+
+
+@pytest.mark.parametrize("name", ["passed", "half", "failed", "error", "die"])
+def test_a_case_outside_must_be_refused_at_import(answers_to: Callable, name: str) -> None:
+    (rule,) = parse_outside("operator Conv: why")
+    outside = [(case(f"{kind}_out", "Conv"), rule) for kind in ("unsupported", name)]
+    answers = answers_to(*(c.name for c, _ in outside))
+    verdicts = judge([], outside, [a for each in answers.values() for a in each], SUPPORTED)
+    assert [v.name for v in verdicts] == [f"{name}_out"]
+    assert verdicts[0].problem.startswith("line 1 of outside.txt: matches it, but it was not refu")
+    assert "    2 outside: why" in summarise(verdicts, outside, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "stale"),
+    [
+        ("operator Conv: why", ""),
+        ("operator Conv Mul: why", ""),
+        ("operator Mul: why", "matches it by Mul, which is supported"),
+        ("type string: why", ""),
+        ("type int64: why", "matches it by int64, which is supported"),
+        ("case unsup*: why", ""),
+    ],
+)
+def test_a_reason_that_no_longer_holds_fails_the_suite(
+    answers_to: Callable, line: str, stale: str
+) -> None:
+    one = case("unsupported_out", "Conv Mul", "int64 string")
+    answers = answers_to(one.name)[one.name]
+    problems = [v.problem for v in judge([], [(one, *parse_outside(line))], answers, SUPPORTED)]
+    assert problems == ([f"line 1 of outside.txt: {stale}"] if stale else [])
 
 
 def test_the_report_counts_every_verdict(tmp_path: Path) -> None:
     import run_tests
 
-    verdicts = judge([case("a"), case("b")], {}, [Answer("a", f, "passed") for f in FUSION_LEVELS])
+    answers = [Answer("a", f, "passed") for f in FUSION_LEVELS]
+    verdicts = judge([case("a"), case("b")], [], answers, SUPPORTED)
     write_junit(tmp_path / "r.xml", verdicts)
     assert run_tests.count_junit(tmp_path / "r.xml", 1) == run_tests.Count(passed=1, failed=1)
 
@@ -124,7 +156,7 @@ def test_the_list_says_nothing_untrue_or_unclear() -> None:
     cases = [case("a", "Conv"), case("b", types="string float"), case("c")]
     inside, outside = split_cases(cases, rules)
     assert [c.name for c in inside] == ["c"]
-    assert {name: rule.line for name, rule in outside.items()} == {"a": 3, "b": 4}
+    assert {c.name: rule.line for c, rule in outside} == {"a": 3, "b": 4}
     for text, message in [
         ("operator Conv", "line 1: expected"),
         ("\noperators Conv: x", "line 2: expected"),
@@ -229,3 +261,23 @@ def test_the_command_notices_a_wrong_result(spoil: Callable, tmp_path: Path) -> 
         for name, status in ((one.name, "passed"), ("wrong", "failed"))
         for fusion in FUSION_LEVELS
     }
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        1,
+        {"name": "a"},
+        {"name": 1, "model": "m", "inputs": [], "outputs": []},
+        {"name": "a", "model": "m", "inputs": "x", "outputs": []},
+        {"name": "a", "model": "m", "inputs": [], "outputs": [None]},
+        {"name": "a", "model": "m", "inputs": [], "outputs": [], "rtol": "tiny"},
+    ],
+)
+def test_the_command_refuses_a_list_that_makes_no_sense(entry: object, tmp_path: Path) -> None:
+    listing = tmp_path / "list.json"
+    listing.write_text(json.dumps([entry]))
+    command = [opweld_path(), "run-cases", listing]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert f"{listing}: case 1: " in result.stderr

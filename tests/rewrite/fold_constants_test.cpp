@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/builder.h"
+#include "ops/reference.h"
 #include "rewrite/dce.h"
 
 namespace opweld {
@@ -46,6 +47,34 @@ TEST(FoldConstants, LeavesAnExpandedScalarAComputation) {
                    "%y = expand(%a) {shape = <1024, 1024>}")
                 .find("expand"),
             std::string::npos);
+}
+
+// Folds, and holds the constant that is left to the value that evaluation gave before.
+void expect_folded(const std::string& body) {
+  SCOPED_TRACE(body);
+  Graph graph = parse_graph("graph g() {" + body + "\n return %y as \"y\" }").value();
+  const auto before = evaluate(graph, {}).value();
+  ASSERT_TRUE(fold_constants(graph));
+  const Status sound = verify(graph);
+  ASSERT_TRUE(sound) << sound.error().message;
+  const Node* left = graph.outputs()[0].value->producer();
+  ASSERT_EQ(left->op(), "constant");
+  EXPECT_TRUE(identical(before[0], left->attributes().tensor("value")));
+}
+
+// Evaluations look at every operand of the schema, those left out at the end included.
+TEST(FoldConstants, FoldsOperatorsWhoseLastOperandsAreAbsent) {
+  expect_folded(
+      "%x = constant {value = f32[3] {-5.0, 0.5, 5.0}}\n"
+      "%l = constant {value = f32[] {-1.0}}\n %y = clip(%x, %l)");
+  expect_folded(
+      "%x = constant {value = f32[2] {1.0, 2.0}}\n"
+      "%y = pad(%x) {before = <1>, after = <1>, mode = \"constant\"}");
+  expect_folded(
+      "%q = constant {value = f32[1, 1, 2, 3] random 1}\n"
+      "%k = constant {value = f32[1, 1, 4, 3] random 2}\n"
+      "%y = attention(%q, %k, %k) {scale = 0.5}");
+  expect_folded("%x = constant {value = f32[2, 3] random 3}\n %y = layer_norm(%x) {axis = -1}");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ Command add_verify(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_info(CLI::App& app);
 Command add_reasons(CLI::App& app);
+Command add_operators(CLI::App& app);
 Command add_run_cases(CLI::App& app);
 
 }  // namespace opweld::cli

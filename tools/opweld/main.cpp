@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
   add("bench", "Time a model", add_bench);
   add("info", "Show inputs, outputs and operators of a model, and what is unsupported", add_info);
   add("reasons", "Explain the codes that say why an edge was not fused", add_reasons);
+  add("operators", "List the operators and element types that models may use", add_operators);
   add("run-cases", "Run a list of test cases and compare their outputs", add_run_cases);
 
   constexpr int kUsageExit = 2;

@@ -4,6 +4,7 @@
 // "atol"}. For every case and level of fusion one line of JSON tells {"name", "fusion", "status":
 // "passed", "failed", "error" or "unsupported", "message", "compiled"}. Cases that name the same
 // model share one compile; "compiled" is true where it happened.
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -29,21 +30,48 @@ struct Case {
   Tolerance tolerance;
 };
 
+bool is_text(const Json& value) {
+  return value.is_string();
+}
+
+bool are_texts(const Json& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), is_text);
+}
+
+Expected<double> tolerance_of(const Json& entry, const char* key, double otherwise) {
+  if (!entry.contains(key)) return otherwise;
+  if (!entry[key].is_number()) return usage_error("{} is not a number", key);
+  return entry[key].get<double>();
+}
+
+Expected<Case> read_case(const Json& entry) {
+  if (!entry.is_object()) return usage_error("it is not an object");
+  for (const char* key : {"name", "model"}) {
+    if (!entry.contains(key) || !is_text(entry[key])) return usage_error("{} is not text", key);
+  }
+  for (const char* key : {"inputs", "outputs"}) {
+    if (entry.contains(key) && are_texts(entry[key])) continue;
+    return usage_error("{} is not a list of file names", key);
+  }
+  OPWELD_TRY(const double relative, tolerance_of(entry, "rtol", 1e-3));
+  OPWELD_TRY(const double absolute, tolerance_of(entry, "atol", 1e-7));
+  return Case{
+      entry["name"], entry["model"], entry["inputs"], entry["outputs"], {relative, absolute}};
+}
+
 Expected<std::vector<Case>> read_list(const std::string& path) {
   std::ifstream file(path);
   if (!file) return usage_error("cannot open '{}'", path);
   const Json list = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!list.is_array()) return usage_error("{}: not a list of cases", path);
+  if (!list.is_array()) return usage_error("{}: is not a JSON list of cases", path);
   std::vector<Case> cases;
   for (const Json& entry : list) {
-    const bool complete = entry.is_object() && entry.contains("name") && entry.contains("model") &&
-                          entry.contains("inputs") && entry.contains("outputs");
-    if (!complete) return usage_error("{}: a case lacks name, model, inputs or outputs", path);
-    cases.push_back({entry["name"],
-                     entry["model"],
-                     entry["inputs"],
-                     entry["outputs"],
-                     {entry.value("rtol", 1e-3), entry.value("atol", 1e-7)}});
+    auto read = read_case(entry);
+    if (!read) {
+      return tl::unexpected(
+          read.error().with_context(fmt::format("{}: case {}", path, cases.size() + 1)));
+    }
+    cases.push_back(std::move(*read));
   }
   return cases;
 }
@@ -82,9 +110,11 @@ class Cases {
     }
     OPWELD_TRY(const auto outputs, executable->run(inputs));
     status = "failed";
+    if (outputs.size() != test.outputs.size()) {
+      return fail("it has {} outputs instead of {}", outputs.size(), test.outputs.size());
+    }
     for (std::size_t i = 0; i < test.outputs.size(); ++i) {
       OPWELD_TRY(const Tensor expected, read_tensor_pb(test.outputs[i]));
-      if (i >= outputs.size()) return fail("it has {} outputs", outputs.size());
       if (outputs[i].dtype() != expected.dtype()) {
         return fail("output {} is {} instead of {}", i, to_string(outputs[i].dtype()),
                     to_string(expected.dtype()));

@@ -1,9 +1,11 @@
 #include "import/onnx/import.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "import/onnx/importer.h"
 #include "import/onnx/input_types.h"
+#include "import/onnx/operators/table.h"
 #include "import/onnx/survey.h"
 #include "import/onnx/wire_format.h"
 
@@ -59,6 +61,16 @@ Expected<ModelInfo> inspect_onnx(const std::string& path) {
     info.unsupported.push_back({name, entry.count, entry.why});
   }
   return info;
+}
+
+Supported supported_by_import() {
+  Supported supported{operator_names(), {}};
+  for (int type = 1; onnx::TensorProto::DataType_IsValid(type); ++type) {
+    if (!dtype_of_element_type(type)) continue;
+    supported.element_types.push_back(element_type_name(type));
+  }
+  std::sort(supported.element_types.begin(), supported.element_types.end());
+  return supported;
 }
 
 Expected<Tensor> read_tensor_pb(const std::string& path) {

@@ -56,6 +56,15 @@ struct ModelInfo {
 
 Expected<ModelInfo> inspect_onnx(const std::string& path);
 
+// The operators that can be imported ("Add", "com.microsoft.Gelu") and the element types that
+// values may have, by ONNX's names for them ("float16"); both sorted.
+struct Supported {
+  std::vector<std::string> operators;
+  std::vector<std::string> element_types;
+};
+
+Supported supported_by_import();
+
 // A serialized TensorProto (.pb), as ONNX keeps test inputs and outputs.
 Expected<Tensor> read_tensor_pb(const std::string& path);
 

@@ -89,6 +89,13 @@ const OperatorRule* find_operator(std::string_view domain, std::string_view op) 
   return found == rules().end() ? nullptr : found->second;
 }
 
+std::vector<std::string> operator_names() {
+  std::vector<std::string> names;
+  for (const auto& [key, rule] : rules()) names.push_back(qualified_name(rule->domain, rule->op));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 std::string_view reason_unsupported(std::string_view domain, std::string_view op) {
   if (domain.empty()) {
     for (const Reason& reason : kReasons) {

@@ -41,6 +41,9 @@ OperatorFamily slice_operators;
 // Null if the operator cannot be imported. `domain` is empty for the standard operators.
 const OperatorRule* find_operator(std::string_view domain, std::string_view op);
 
+// The qualified names of all that find_operator() knows, sorted.
+std::vector<std::string> operator_names();
+
 // Whether the operator has meant the same from opset 1 up to the oldest one that is supported
 // whole.
 bool is_same_in_old_opsets(std::string_view op);
