@@ -244,6 +244,18 @@ TEST(RaiseAttention, WhatIsNearlyCausalStaysAMask) {
   EXPECT_FALSE(causal(kRows + "%one = constant {value = i64[] {1}}\n %next = add(%rows, %one)\n"
                               "%later = gt(%columns, %next)\n"));
   EXPECT_TRUE(causal(kLater));
+  // Counted along an axis of one element, which is 0 for all queries.
+  EXPECT_FALSE(
+      causal("%one = iota() {shape = <1, t>, axis = 0, dtype = i64}\n"
+             "%columns = iota() {shape = <1, t>, axis = 1, dtype = i64}\n"
+             "%first = expand(%one) {shape = <s, t>}\n"
+             "%later = gt(%columns, %first)\n"));
+  EXPECT_FALSE(
+      causal("%null = iota() {shape = <1, t>, axis = 0, dtype = i64}\n"
+             "%rows = iota() {shape = <s, 1>, axis = 0, dtype = i64}\n"
+             "%columns = iota() {shape = <1, t>, axis = 1, dtype = i64}\n"
+             "%twice = add(%rows, %null)\n %sum = add(%twice, %rows)\n"
+             "%more = sub(%sum, %null)\n %later = gt(%columns, %more)\n"));
   // A large number that is not the lowest.
   EXPECT_EQ(attention_of(graph_text("%low = constant {value = f32[] {-10000.0}}\n"
                                     "%zero = constant {value = f32[] {0.0}}\n" +

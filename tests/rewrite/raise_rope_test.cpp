@@ -197,6 +197,21 @@ TEST(RaiseRope, CastsAreTakenIn) {
             "reshape reshape rope");
 }
 
+TEST(RaiseRope, ScalarsAreNoHeads) {
+  const RaisingCase of = {raise_rope, {}};
+  EXPECT_EQ(raised("graph g(%a: f32[], %b: f32[]) {\n %u = reshape(%a) {shape = <1>}\n"
+                   "%v = reshape(%b) {shape = <1>}\n %w = concat(%u, %v) {axis = 0}\n"
+                   "%y = reshape(%w) {shape = <2>}\n return %y as \"y\"\n}",
+                   of),
+            "reshape reshape concat reshape");
+  EXPECT_EQ(raised("graph g(%a: f32[], %b: f32[]) {\n"
+                   "%u = slice(%a) {starts = <>, sizes = <>, steps = []}\n"
+                   "%v = mul(%u, %b)\n %w = mul(%b, %u)\n %y = add(%v, %w)\n"
+                   "return %y as \"y\"\n}",
+                   of),
+            "slice mul mul add");
+}
+
 TEST(RaiseRope, NearMissesStayAsTheyAre) {
   const auto stays = [](const std::string& body, const std::string& result = "%y as \"y\"") {
     EXPECT_EQ(raised(rope_text(body, result), kCase).find("rope"), std::string::npos)

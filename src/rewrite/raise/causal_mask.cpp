@@ -69,6 +69,8 @@ MaybeRamp combined(const Node& node, std::int64_t sign) {
     if (!ramp) return std::nullopt;
     const std::int64_t factor = side == 0 ? 1 : sign;
     for (std::size_t axis = 0; axis < ramp->steps.size(); ++axis) {
+      // The one element of an axis is repeated, not counted on.
+      if (size_from_last(node.operand(side), axis) == Dim(1)) continue;
       result.steps[axis] += factor * ramp->steps[axis];
     }
     result.offset += ramp->offset * factor;
@@ -101,7 +103,11 @@ MaybeRamp ramp_of(const Value* value) {
   if (node->op() == "reshape") return reshaped(*node);
   if (node->op() == "expand") {
     MaybeRamp ramp = ramp_of(node->operand(0));
-    if (ramp) ramp->steps.resize(rank, 0);
+    if (!ramp) return std::nullopt;
+    for (std::size_t axis = 0; axis < ramp->steps.size(); ++axis) {
+      if (size_from_last(node->operand(0), axis) == Dim(1)) ramp->steps[axis] = 0;
+    }
+    ramp->steps.resize(rank, 0);
     return ramp;
   }
   if (node->op() == "add") return combined(*node, 1);

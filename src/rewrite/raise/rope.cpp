@@ -48,7 +48,8 @@ std::optional<std::int64_t> taken_of_two(const Node& node) {
 // x [..., 2 P], of which the value is [..., P, 2].
 Value* unpaired(const Value* value) {
   const Node* const node = made_by(value, "reshape");
-  if (node == nullptr || value->rank() != node->operand(0)->rank() + 1) return nullptr;
+  if (node == nullptr || value->rank() < 2) return nullptr;
+  if (value->rank() != node->operand(0)->rank() + 1) return nullptr;
   Shape joined = value->shape();
   joined.pop_back();
   joined.back() *= 2;
@@ -76,7 +77,7 @@ std::optional<Part> match_part_of_pairs(Node& last) {
 
 std::optional<Part> match_part(const Value* value) {
   Node* const node = value->producer();
-  if (node == nullptr) return std::nullopt;
+  if (node == nullptr || value->rank() == 0) return std::nullopt;
   if (node->op() != "slice" || node->operand(0)->shape().back() == Dim(2)) {
     if (auto part = match_part_of_pairs(*node)) return part;
   }
@@ -132,6 +133,7 @@ std::optional<Woven> match_woven(const Value* value) {
   woven.first = without_column(joined->operand(0), woven.nodes);
   woven.second = without_column(joined->operand(1), woven.nodes);
   if (woven.first == nullptr || woven.second == nullptr) return std::nullopt;
+  if (woven.first->rank() == 0) return std::nullopt;
   Shape shape = woven.first->shape();
   shape.back() *= 2;
   return value->shape() == shape ? std::optional(woven) : std::nullopt;
