@@ -1,16 +1,42 @@
 """The demo, as a new user sees it."""
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from bench.models.cache import ROOT
 
+# Python runs this before anything else: whatever reaches for the network fails.
+NO_NETWORK = """
+import socket
 
-def test_the_demo_shows_meaning_agreement_and_saving() -> None:
+def refuse(*_):
+    raise OSError("no network in this test")
+
+socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
+"""
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> dict[str, str]:
+    """An environment in which Python has no network."""
+    (tmp_path / "sitecustomize.py").write_text(NO_NETWORK)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    attempt = "import socket; socket.create_connection(('localhost', 9))"
     result = subprocess.run(
-        [sys.executable, "-m", "demo.demo", "--quick"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-c", attempt], env=environment, capture_output=True, text=True
     )
+    assert "no network in this test" in result.stderr
+    return environment
+
+
+def test_the_demo_shows_meaning_agreement_and_saving(offline: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "demo.demo", "--quick"]
+    result = subprocess.run(command, cwd=ROOT, env=offline, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     output = result.stdout
     similar = [

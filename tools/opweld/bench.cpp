@@ -163,7 +163,8 @@ Command add_bench(CLI::App& app) {
   auto command = std::make_shared<BenchCommand>();
   add_model_options(app, command->model);
   add_input_options(app, command->inputs);
-  app.add_option("--repeats", command->repeats, "Timed runs")->check(CLI::Range(1, 100000));
+  app.add_option("--repeats", command->repeats, "Timed runs, of which the median is told")
+      ->check(CLI::Range(1, 100000));
   app.add_option("--warmup", command->warmup, "Runs before those")->check(CLI::Range(0, 1000));
   app.add_flag("--compare", command->compare, "All three levels of fusion, taking turns");
   app.add_flag("--profile", command->profile,

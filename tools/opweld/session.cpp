@@ -56,7 +56,7 @@ Expected<std::map<std::string, std::int64_t>> parse_dims(const std::vector<std::
   std::map<std::string, std::int64_t> sizes;
   for (const std::string& dim : dims) {
     const std::size_t equals = dim.rfind('=');
-    std::int64_t size = 0;
+    std::int64_t size = -1;  // stays so where there is no number, or one that is too large
     const char* const end = dim.data() + dim.size();
     if (equals == std::string::npos || equals == 0 ||
         std::from_chars(dim.data() + equals + 1, end, size).ptr != end || size < 0) {
