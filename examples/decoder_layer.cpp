@@ -34,11 +34,13 @@ struct Weights {
   std::vector<float> cos, sin;  // [position, pair]: the angle of a pair at a position
 
   Weights() {
-    for (std::int64_t i = 0; i < kLongest * kHead / 2; ++i) {
-      const auto pair = static_cast<double>(i % (kHead / 2));
-      const double angle = static_cast<double>(i / (kHead / 2)) * std::pow(1e4, -2 * pair / kHead);
-      cos.push_back(static_cast<float>(std::cos(angle)));
-      sin.push_back(static_cast<float>(std::sin(angle)));
+    for (std::int64_t position = 0; position < kLongest; ++position) {
+      for (std::int64_t pair = 0; pair < kHead / 2; ++pair) {
+        const double exponent = -2 * static_cast<double>(pair) / kHead;
+        const double angle = static_cast<double>(position) * std::pow(1e4, exponent);
+        cos.push_back(static_cast<float>(std::cos(angle)));
+        sin.push_back(static_cast<float>(std::sin(angle)));
+      }
     }
   }
 };

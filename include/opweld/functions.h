@@ -102,7 +102,7 @@ struct AttentionOptions {
   std::int64_t window_right = -1;
   double softcap = 0;  // c: scores become c tanh(score / c); 0: they stay
   // Bool (false hides a key) or float (added to the scores); broadcasts to [B, Hq, S, T].
-  GraphTensor mask = {};
+  std::optional<GraphTensor> mask = std::nullopt;
 };
 
 // softmax(scale q k^T + mask) v for every head (Vaswani et al. 2017; grouped heads as in Ainslie

@@ -115,8 +115,7 @@ class OPWELD_API HostTensor {
   template <Element T>
   [[nodiscard]] Result<std::span<T>> elements() const {
     if (kDTypeOf<std::remove_cv_t<T>> != dtype_) return wrong_dtype(*kDTypeOf<std::remove_cv_t<T>>);
-    return std::span<T>(static_cast<T*>(static_cast<void*>(data_.get())),
-                        static_cast<std::size_t>(num_elements_));
+    return std::span<T>(reinterpret_cast<T*>(data_.get()), static_cast<std::size_t>(num_elements_));
   }
   // All elements as double, whatever the dtype, in row-major order.
   [[nodiscard]] std::vector<double> to_doubles() const;

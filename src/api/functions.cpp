@@ -182,7 +182,7 @@ GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTen
   }
   constexpr const char* kCausal[] = {"none", "top_left", "bottom_right"};
   if (options.causal > Causal::BottomRight) return failed(q, "attention: no such causal mask");
-  return apply("attention", {q, k, v, options.mask},
+  return apply("attention", {q, k, v, options.mask.value_or(GraphTensor())},
                {{"scale", scale.value_or(1)},
                 {"causal", kCausal[static_cast<int>(options.causal)]},
                 {"window_left", options.window_left},

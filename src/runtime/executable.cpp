@@ -335,6 +335,7 @@ class Run {
     const Kernel& kernel = plan_.kernels[index];
     const ExecutableKernel& executable = kernels_[index];
     std::vector<void*> params;
+    params.reserve(executable.program.params.size());
     for (const Value* input : kernel.inputs) {
       params.push_back(const_cast<std::byte*>(read(input)));
     }

@@ -5,7 +5,10 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from bench.models.cache import ROOT
 
@@ -96,13 +99,27 @@ def test_every_header_compiles_alone_and_needs_no_other_package(
     build(tmp_path, tmp_path / "build", prefix)
 
 
+def build_program(source: str, folder: Path, prefix: Path) -> Path:
+    """The executable of a project of one file."""
+    (folder / "program.cpp").write_text(source)
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\n"
+        "project(program LANGUAGES CXX)\n"
+        "find_package(Opweld 0.1 REQUIRED)\n"
+        "add_executable(program program.cpp)\n"
+        "target_link_libraries(program PRIVATE Opweld::opweld)\n"
+    )
+    build(folder, folder / "build", prefix)
+    return folder / "build" / "program"
+
+
 def test_the_code_of_the_readme_compiles_and_runs(prefix: Path, tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text()
     start = text.index("    #include <opweld/opweld.h>\n")
     block = re.match(r"(?:    .*\n|\n)+", text[start:])
     assert block
     head, body = block[0].split("\n\n", 1)
-    (tmp_path / "readme.cpp").write_text(
+    source = (
         "#include <cstdio>\n#include <string>\n#include <vector>\n"
         f"{head}\n"
         "int complain(const std::string& message) { return std::puts(message.c_str()); }\n"
@@ -112,15 +129,45 @@ def test_the_code_of_the_readme_compiles_and_runs(prefix: Path, tmp_path: Path) 
         "  return outputs->front().to_doubles().front() == 192 ? 0 : 1;\n"
         "}\n"
     )
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.25)\n"
-        "project(readme LANGUAGES CXX)\n"
-        "find_package(Opweld 0.1 REQUIRED)\n"
-        "add_executable(readme readme.cpp)\n"
-        "target_link_libraries(readme PRIVATE Opweld::opweld)\n"
+    assert "AutoFusion: matmul + gelu" in run(build_program(source, tmp_path, prefix))
+
+
+LOADER = """
+#include <opweld/opweld.h>
+
+#include <cstdio>
+
+int main(int, char** arguments) {
+  const auto model = opweld::Model::load(arguments[1]);
+  if (!model) return std::printf("%s\\n", model.error().message.c_str()), 1;
+  std::printf("%s\\n", model->inputs()[0].to_string().c_str());
+  const std::vector<float> x = {1, 2, 3, -1, -2, -3};
+  const auto program = model->compile();
+  const auto outputs = program->run_named({{"x", opweld::TensorView(x, {2, 3})}});
+  for (const double y : outputs->at("y").to_doubles()) std::printf("%g ", y);
+}
+"""
+
+
+def test_a_program_loads_an_onnx_file(prefix: Path, tmp_path: Path) -> None:
+    weights = np.array([[1, 0], [0, 1], [1, 1]], dtype=np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["p"]),
+            helper.make_node("Relu", ["p"], ["y"]),
+        ],
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 2])],
+        [numpy_helper.from_array(weights, "w")],
     )
-    build(tmp_path, tmp_path / "build", prefix)
-    assert "AutoFusion: matmul + gelu" in run(tmp_path / "build" / "readme")
+    path = tmp_path / "small.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    program = build_program(LOADER, tmp_path, prefix)
+    assert run(program, path).split("\n") == ["x: f32[batch, 3]", "4 5 0 0 "]
+    missing = subprocess.run([program, tmp_path / "none.onnx"], capture_output=True, text=True)
+    assert missing.returncode == 1
+    assert "none.onnx" in missing.stdout
 
 
 def test_the_library_gives_out_its_public_interface_only(prefix: Path) -> None:
