@@ -1,5 +1,6 @@
 // The opweld command.
 #include <cstdio>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -21,9 +22,7 @@ constexpr const char* kDescription =
     "                    was not fused, with its reason; 2 (default): none\n"
     "  OPWELD_LOG_FILE   append these lines to a file instead of standard error\n";
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   CLI::App app(kDescription, "opweld");
   app.set_version_flag("--version", OPWELD_VERSION);
   app.require_subcommand(1);
@@ -57,4 +56,16 @@ int main(int argc, char** argv) {
     }
   }
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Nothing of ours throws, but the standard library may, when memory runs out.
+  try {
+    return run_command(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "opweld: %s\n", error.what());
+    return 1;
+  }
 }
