@@ -93,7 +93,8 @@ class Cases {
                          {"status", status},
                          {"message", message},
                          {"compiled", compiled}};
-      std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+      // Each line at once: should a case end the process, the answers before it count.
+      std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
     }
   }
 
