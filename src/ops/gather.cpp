@@ -63,15 +63,7 @@ Expected<std::vector<TensorType>> infer_gather_elements(const OpContext& context
   const Shape& indices = context.type(1).shape;
   const std::int64_t axis = context.attributes.integer("axis");
   OPWELD_CHECK(check_axis(axis, x.rank()));
-  if (indices.size() != x.shape.size()) {
-    return fail("indices have rank {}, x has rank {}", indices.size(), x.rank());
-  }
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (static_cast<std::int64_t>(i) == axis) continue;
-    OPWELD_CHECK(require_at_most(
-        context, indices[i], x.shape[i],
-        fmt::format("the size of axis {} of indices must not exceed that of x", i)));
-  }
+  OPWELD_CHECK(check_element_indices(context, axis));
   return one_result(context, {x.dtype, indices});
 }
 
@@ -80,20 +72,8 @@ Status evaluate_gather_elements(const EvalContext& context) {
   const Tensor& indices = *context.operands[1];
   const auto axis = static_cast<std::size_t>(context.attributes.integer("axis"));
   const ElementMover move(context.results[0], x);
-  Sizes strides = row_major_strides(x.sizes());
-  const std::int64_t axis_stride = std::exchange(strides[axis], 0);
-  Status status;
-  walk(indices.sizes(), strides, 0, [&](std::int64_t position, std::int64_t offset) {
-    if (!status) return;
-    const auto place =
-        resolve_index(indices, position, x.sizes()[axis], static_cast<std::int64_t>(axis));
-    if (place) {
-      move(position, offset + *place * axis_stride);
-    } else {
-      status = tl::unexpected(place.error());
-    }
-  });
-  return status;
+  return for_each_indexed(indices, x.sizes(), axis,
+                          [&](std::int64_t to, std::int64_t from) { move(to, from); });
 }
 
 Expected<std::vector<TensorType>> infer_gather_nd(const OpContext& context) {

@@ -115,15 +115,7 @@ Expected<std::vector<TensorType>> infer_scatter_elements(const OpContext& contex
   OPWELD_TRY(
       [[maybe_unused]] const Shape common,
       unify_shapes(indices, context.type(2).shape, "indices and updates", context.assumptions));
-  if (indices.size() != x.shape.size()) {
-    return fail("indices have rank {}, x has rank {}", indices.size(), x.rank());
-  }
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (static_cast<std::int64_t>(i) == axis) continue;
-    OPWELD_CHECK(require_at_most(
-        context, indices[i], x.shape[i],
-        fmt::format("the size of axis {} of indices must not exceed that of x", i)));
-  }
+  OPWELD_CHECK(check_element_indices(context, axis));
   return one_result(context, x);
 }
 
@@ -133,19 +125,9 @@ Status evaluate_scatter_elements(const EvalContext& context) {
   const auto axis = static_cast<std::size_t>(context.attributes.integer("axis"));
   Scatterer scatterer(context, *context.operands[2],
                       *parse_reduction(context.attributes.text("reduction")));
-  Sizes strides = row_major_strides(x.sizes());
-  const std::int64_t axis_stride = std::exchange(strides[axis], 0);
-  Status status;
-  walk(indices.sizes(), strides, 0, [&](std::int64_t position, std::int64_t offset) {
-    if (!status) return;
-    const auto place =
-        resolve_index(indices, position, x.sizes()[axis], static_cast<std::int64_t>(axis));
-    if (place) {
-      scatterer.put(offset + *place * axis_stride, position);
-    } else {
-      status = tl::unexpected(place.error());
-    }
-  });
+  const Status status =
+      for_each_indexed(indices, x.sizes(), axis,
+                       [&](std::int64_t from, std::int64_t to) { scatterer.put(to, from); });
   scatterer.finish();
   return status;
 }

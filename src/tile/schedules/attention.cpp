@@ -73,11 +73,6 @@ Expected<Attention> find_attention(const Graph& group) {
   return attention;
 }
 
-struct StridedOperand {
-  MemoryRef param;
-  StridedView view;
-};
-
 class AttentionEmitter {
  public:
   AttentionEmitter(GroupLowering& lowering, const Attention& attention,
@@ -119,13 +114,9 @@ class AttentionEmitter {
   // K or V as the micro-kernel reads it in place: f32 with unit stride along the head.
   std::optional<StridedOperand> strided(const Value* value, const Dim& width) {
     if (value->dtype() != DType::F32) return std::nullopt;
-    for (const Value* input : lowering_.group().inputs()) {
-      auto view = view_of(value, input);
-      if (!view) continue;
-      if (!(view->strides[3] == Dim(1)) && !(width == Dim(1))) return std::nullopt;
-      return StridedOperand{{Access::Memory::Param, lowering_.elements().param_of(input)}, *view};
-    }
-    return std::nullopt;
+    auto operand = lowering_.strided_operand(value);
+    if (operand && !(operand->view.strides[3] == Dim(1)) && !(width == Dim(1))) operand.reset();
+    return operand;
   }
 
   void emit_grid() {
@@ -443,12 +434,9 @@ Expected<LoweredKernel> lower_attention(const Graph& group, const LowerOptions& 
                                         std::string name) {
   OPWELD_TRY(const Attention attention, find_attention(group));
   const Shape& domain = attention.node->result()->shape();
-  std::vector<DomainOutput> outputs;
-  for (const auto& output : group.outputs()) {
-    const auto over = output_over(output.value, domain);
-    if (!over) return fail("an output does not have the shape of the attention's result");
-    outputs.push_back(*over);
-  }
+  OPWELD_TRY(
+      std::vector<DomainOutput> outputs,
+      outputs_over(group, domain, "an output does not have the shape of the attention's result"));
   GroupLowering lowering(group, options, std::move(name));
   lowering.bind_params();
   AttentionEmitter emitter(lowering, attention, std::move(outputs));

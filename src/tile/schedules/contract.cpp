@@ -63,12 +63,6 @@ Expected<Contraction> find_contraction(const Graph& group) {
   return found;
 }
 
-// The view of a value that some param holds, with that param; absent when it must be computed.
-struct StridedOperand {
-  int param;
-  StridedView view;
-};
-
 // Emits one contraction. Offsets are element offsets; positions m and n are absolute.
 class ContractEmitter {
  public:
@@ -192,8 +186,8 @@ class ContractEmitter {
     Expr offset = math_.add(math_.size(view.offset), batch_offset(batch, view.strides));
     offset = math_.add(offset, math_.mul(math_.add(row0_, row), row_stride));
     offset = math_.add(offset, math_.mul(depth0, depth_stride));
-    return {program_.at_offset({Access::Memory::Param, strided_rows_->param}, offset),
-            math_.size(row_stride), math_.size(depth_stride)};
+    return {program_.at_offset(strided_rows_->param, offset), math_.size(row_stride),
+            math_.size(depth_stride)};
   }
 
   DotOperand right_operand(Expr panel, Expr depth0) {
@@ -334,20 +328,15 @@ class ContractEmitter {
 
 // The left operand as the micro-kernel can read it in place: f32 or f64, strided, rows merged if
 // the contraction merges them.
-std::optional<StridedOperand> strided_rows(const Graph& group, GroupLowering& lowering,
+std::optional<StridedOperand> strided_rows(const GroupLowering& lowering,
                                            const Contraction& contraction) {
   const DType dtype = contraction.a->dtype();
   if (dtype != DType::F32 && dtype != DType::F64) return std::nullopt;
-  for (const Value* input : group.inputs()) {
-    auto view = view_of(contraction.a, input);
-    if (!view) continue;
-    if (contraction.merges_rows) {
-      view = view->reshape({contraction.rows, contraction.depth});
-      if (!view) return std::nullopt;
-    }
-    return StridedOperand{lowering.elements().param_of(input), *view};
-  }
-  return std::nullopt;
+  auto operand = lowering.strided_operand(contraction.a);
+  if (!operand || !contraction.merges_rows) return operand;
+  auto merged = operand->view.reshape({contraction.rows, contraction.depth});
+  if (!merged) return std::nullopt;
+  return StridedOperand{operand->param, std::move(*merged)};
 }
 
 }  // namespace
@@ -357,12 +346,9 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
   OPWELD_TRY(const Contraction contraction, find_contraction(group));
   if (!is_float(contraction.result->dtype())) return fail("integer matmuls are run by a call");
   const Shape& domain = contraction.result->shape();
-  std::vector<DomainOutput> outputs;
-  for (const auto& output : group.outputs()) {
-    const auto over = output_over(output.value, domain);
-    if (!over) return fail("an output does not have the shape of the matmul's result");
-    outputs.push_back(*over);
-  }
+  OPWELD_TRY(
+      std::vector<DomainOutput> outputs,
+      outputs_over(group, domain, "an output does not have the shape of the matmul's result"));
   GroupLowering lowering(group, options, std::move(name));
   const Node* producer = contraction.b->producer();
   const bool has_weights =
@@ -376,7 +362,7 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
   std::optional<MemoryRef> weights;
   if (has_weights) weights = lowering.packed_param(contraction.b);
   ContractEmitter emitter(lowering, contraction, std::move(outputs),
-                          strided_rows(group, lowering, contraction), weights);
+                          strided_rows(lowering, contraction), weights);
   OPWELD_CHECK(emitter.emit());
   return lowering.finish();
 }

@@ -19,6 +19,26 @@ std::optional<DomainOutput> output_over(const Value* output, const Shape& domain
   }
 }
 
+Expected<std::vector<DomainOutput>> outputs_over(const Graph& group, const Shape& domain,
+                                                 std::string_view refusal) {
+  std::vector<DomainOutput> outputs;
+  for (const auto& output : group.outputs()) {
+    const auto over = output_over(output.value, domain);
+    if (!over) return fail("{}", refusal);
+    outputs.push_back(*over);
+  }
+  return outputs;
+}
+
+std::optional<StridedOperand> GroupLowering::strided_operand(const Value* value) const {
+  for (const Value* input : group_.inputs()) {
+    if (auto view = view_of(value, input)) {
+      return StridedOperand{{Access::Memory::Param, elements_.param_of(input)}, std::move(*view)};
+    }
+  }
+  return std::nullopt;
+}
+
 GroupLowering::GroupLowering(const Graph& group, const LowerOptions& options, std::string name)
     : group_(group),
       options_(options),

@@ -25,6 +25,15 @@ struct DomainOutput {
 // The output seen from a value of shape `domain` that it is reached from by reshapes and transposes
 // alone; absent when there is none.
 std::optional<DomainOutput> output_over(const Value* output, const Shape& domain);
+// All outputs of the group; `refusal` is the error where one of them is not reached.
+Expected<std::vector<DomainOutput>> outputs_over(const Graph& group, const Shape& domain,
+                                                 std::string_view refusal);
+
+// A value that a schedule can read in place: the param that holds its elements, and where.
+struct StridedOperand {
+  MemoryRef param;
+  StridedView view;
+};
 
 class GroupLowering {
  public:
@@ -63,6 +72,10 @@ class GroupLowering {
 
   // Stores the element of output.value at `index` into the output, in lanes where `where` holds.
   Status store(const DomainOutput& output, std::span<const Expr> index, Expr where = kNoExpr);
+
+  // The value as a strided view of a group's input; absent when it must be computed. After
+  // bind_params.
+  [[nodiscard]] std::optional<StridedOperand> strided_operand(const Value* value) const;
 
   [[nodiscard]] const Graph& group() const { return group_; }
   [[nodiscard]] const LowerOptions& options() const { return options_; }

@@ -21,12 +21,8 @@ constexpr int kUnroll = 2;
 Expected<LoweredKernel> lower_map(const Graph& group, const LowerOptions& options,
                                   std::string name) {
   const Shape& domain = group.outputs().front().value->shape();
-  std::vector<DomainOutput> outputs;
-  for (const auto& output : group.outputs()) {
-    const auto over = output_over(output.value, domain);
-    if (!over) return fail("its outputs have different shapes");
-    outputs.push_back(*over);
-  }
+  OPWELD_TRY(const std::vector<DomainOutput> outputs,
+             outputs_over(group, domain, "its outputs have different shapes"));
   GroupLowering lowering(group, options, std::move(name));
   lowering.bind_params();
   Index index;

@@ -18,18 +18,6 @@ namespace {
 // Columns of one task.
 constexpr std::int64_t kChunk = 128;
 
-Status walk_reduced(GroupLowering& lowering, const StagedReduction& stages, Index& index,
-                    std::size_t axis, Expr outermost, const StagedReduction::ColumnBody& body) {
-  const Shape& domain = stages.domain();
-  while (axis < domain.size() && !stages.is_reduced(axis)) ++axis;
-  if (axis == domain.size()) return body(index, outermost);
-  return lowering.serial(fmt::format("k{}", axis), domain[axis], [&](Expr position) {
-    index[axis] = position;
-    return walk_reduced(lowering, stages, index, axis + 1,
-                        outermost == kNoExpr ? position : outermost, body);
-  });
-}
-
 }  // namespace
 
 Expected<LoweredKernel> lower_reduce(const Graph& group, const LowerOptions& options,
@@ -50,7 +38,7 @@ Expected<LoweredKernel> lower_reduce(const Graph& group, const LowerOptions& opt
     row[last] = position;
     const auto columns = [&](const StagedReduction::ColumnBody& body) {
       Index index = row;
-      return walk_reduced(lowering, stages, index, 0, kNoExpr, body);
+      return walk_reduced(lowering, stages, index, 0, domain.size(), kNoExpr, body);
     };
     return stages.emit(lowering, row, columns, /*keep_rows=*/false);
   }));

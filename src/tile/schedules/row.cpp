@@ -21,22 +21,15 @@ constexpr int kAccumulators = 4;
 
 // Opens serial loops over the reduced axes but the last, then the vector loop over the last.
 Status walk_columns(GroupLowering& lowering, const StagedReduction& stages, Index& index,
-                    std::size_t axis, Expr outermost, const StagedReduction::ColumnBody& body) {
-  const Shape& domain = stages.domain();
-  if (axis + 1 == domain.size()) {
-    return lowering.vector("j", domain[axis], kAccumulators, [&](Expr position) {
-      index[axis] = position;
-      return body(index, outermost == kNoExpr ? position : outermost);
-    });
-  }
-  if (!stages.is_reduced(axis)) {
-    return walk_columns(lowering, stages, index, axis + 1, outermost, body);
-  }
-  return lowering.serial(fmt::format("k{}", axis), domain[axis], [&](Expr position) {
-    index[axis] = position;
-    return walk_columns(lowering, stages, index, axis + 1,
-                        outermost == kNoExpr ? position : outermost, body);
-  });
+                    const StagedReduction::ColumnBody& body) {
+  const std::size_t last = stages.domain().size() - 1;
+  return walk_reduced(
+      lowering, stages, index, 0, last, kNoExpr, [&](std::span<const Expr>, Expr outermost) {
+        return lowering.vector("j", stages.domain()[last], kAccumulators, [&](Expr position) {
+          index[last] = position;
+          return body(index, outermost == kNoExpr ? position : outermost);
+        });
+      });
 }
 
 }  // namespace
@@ -56,7 +49,7 @@ Expected<LoweredKernel> lower_row(const Graph& group, const LowerOptions& option
   }
   const auto columns = [&](const StagedReduction::ColumnBody& body) {
     Index index = row;
-    return walk_columns(lowering, stages, index, 0, kNoExpr, body);
+    return walk_columns(lowering, stages, index, body);
   };
   OPWELD_CHECK(stages.emit(lowering, row, columns, /*keep_rows=*/true));
   return lowering.finish();

@@ -361,4 +361,16 @@ Status StagedReduction::emit(GroupLowering& lowering, std::span<const Expr> row_
   return {};
 }
 
+Status walk_reduced(GroupLowering& lowering, const StagedReduction& stages, Index& index,
+                    std::size_t axis, std::size_t end, Expr outermost,
+                    const StagedReduction::ColumnBody& body) {
+  while (axis < end && !stages.is_reduced(axis)) ++axis;
+  if (axis == end) return body(index, outermost);
+  return lowering.serial(fmt::format("k{}", axis), stages.domain()[axis], [&](Expr position) {
+    index[axis] = position;
+    return walk_reduced(lowering, stages, index, axis + 1, end,
+                        outermost == kNoExpr ? position : outermost, body);
+  });
+}
+
 }  // namespace opweld::tile

@@ -62,6 +62,12 @@ class StagedReduction {
   int last_level_ = 0;
 };
 
+// Opens a serial loop over each reduced axis of [axis, end) and calls `body` inside, with the
+// outermost loop variable there is: `outermost`, or that of the first loop opened here.
+Status walk_reduced(GroupLowering& lowering, const StagedReduction& stages, Index& index,
+                    std::size_t axis, std::size_t end, Expr outermost,
+                    const StagedReduction::ColumnBody& body);
+
 // Whether the operator is a reduction that these passes can accumulate.
 bool is_staged_reduction(const Node& node);
 

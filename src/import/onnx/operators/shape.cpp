@@ -128,33 +128,46 @@ Expected<Values> transpose(NodeContext& c) {
   return one(c.builder().transpose(c.operand(0), std::move(*permutation)));
 }
 
-// The two ways in which a block's elements are stored in the channels: block first ("DCR"), or
-// channel first ("CRD").
+struct SpaceBlock {
+  std::int64_t size = 0;
+  // How a block's elements are stored in the channels: block first ("DCR"), or channel first
+  // ("CRD").
+  bool block_first = true;
+};
+
+// Of an image x [N, C, H, W].
+Expected<SpaceBlock> space_block(NodeContext& c) {
+  const std::int64_t size = c.integer("blocksize", 0);
+  const std::string mode = c.text("mode", "DCR");
+  if (c.operand(0)->rank() != 4 || size < 1) {
+    return fail("wants x of rank 4 and a blocksize of 1 or more");
+  }
+  if (mode != "DCR" && mode != "CRD") return fail("mode '{}' is neither DCR nor CRD", mode);
+  return SpaceBlock{size, mode == "DCR"};
+}
+
 Expected<Values> depth_to_space(NodeContext& c) {
   Builder& b = c.builder();
   const Shape x = c.operand(0)->shape();
-  const std::int64_t block = c.integer("blocksize", 0);
-  const std::string mode = c.text("mode", "DCR");
-  if (x.size() != 4 || block < 1) return fail("wants x of rank 4 and a blocksize of 1 or more");
-  if (mode != "DCR" && mode != "CRD") return fail("mode '{}' is neither DCR nor CRD", mode);
+  OPWELD_TRY(const SpaceBlock space, space_block(c));
+  const std::int64_t block = space.size;
   const Dim channels = floor_div(x[1], Dim(block) * block);
-  Value* y = mode == "DCR" ? b.reshape(c.operand(0), {x[0], block, block, channels, x[2], x[3]})
-                           : b.reshape(c.operand(0), {x[0], channels, block, block, x[2], x[3]});
-  y = b.transpose(y, mode == "DCR" ? Ints{0, 3, 4, 1, 5, 2} : Ints{0, 1, 4, 2, 5, 3});
+  Value* y = space.block_first
+                 ? b.reshape(c.operand(0), {x[0], block, block, channels, x[2], x[3]})
+                 : b.reshape(c.operand(0), {x[0], channels, block, block, x[2], x[3]});
+  y = b.transpose(y, space.block_first ? Ints{0, 3, 4, 1, 5, 2} : Ints{0, 1, 4, 2, 5, 3});
   return one(b.reshape(y, {x[0], channels, x[2] * block, x[3] * block}));
 }
 
 Expected<Values> space_to_depth(NodeContext& c) {
   Builder& b = c.builder();
   const Shape x = c.operand(0)->shape();
-  const std::int64_t block = c.integer("blocksize", 0);
-  const std::string mode = c.text("mode", "DCR");
-  if (x.size() != 4 || block < 1) return fail("wants x of rank 4 and a blocksize of 1 or more");
-  if (mode != "DCR" && mode != "CRD") return fail("mode '{}' is neither DCR nor CRD", mode);
+  OPWELD_TRY(const SpaceBlock space, space_block(c));
+  const std::int64_t block = space.size;
   const Dim height = floor_div(x[2], block);
   const Dim width = floor_div(x[3], block);
   Value* y = b.reshape(c.operand(0), {x[0], x[1], height, block, width, block});
-  y = b.transpose(y, mode == "DCR" ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4});
+  y = b.transpose(y, space.block_first ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4});
   return one(b.reshape(y, {x[0], x[1] * block * block, height, width}));
 }
 
