@@ -62,7 +62,9 @@ class Compiler {
     Expected<Executable> executable = fail("not built");
     OPWELD_CHECK(pass("link", [&]() -> Status {
       executable =
-          Executable::create(std::move(graph), std::move(plan), std::move(kernels), threads);
+          Executable::create(std::move(graph), std::move(plan), std::move(kernels), threads,
+                             options_.keep_constants ? Executable::GraphConstants::Keep
+                                                     : Executable::GraphConstants::Release);
       return executable ? Status() : tl::unexpected(executable.error());
     }));
     return Compiled{std::move(*executable), std::move(times_), std::move(notes_)};

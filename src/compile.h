@@ -21,6 +21,8 @@ struct CompileOptions {
   // that a fused result is bit-identical to the unfused one.
   bool strict = false;
   bool verify_passes = false;  // run the verifier after every pass
+  // Keep the weights in the executable's graph beside the packed ones, so that it can be evaluated.
+  bool keep_constants = false;
 
   // Called as each pass begins, with its name; for progress on a terminal. May be empty.
   std::function<void(std::string_view pass)> progress;

@@ -178,7 +178,8 @@ void release_constants(Executable& executable, Graph& graph, const StorageMap& s
 }  // namespace
 
 Expected<Executable> Executable::create(Graph graph, FusionPlan plan,
-                                        std::vector<ExecutableKernel> kernels, int threads) {
+                                        std::vector<ExecutableKernel> kernels, int threads,
+                                        GraphConstants constants) {
   assert(plan.kernels.size() == kernels.size());
   OPWELD_CHECK(pack_constants(kernels));
   auto state =
@@ -188,7 +189,9 @@ Expected<Executable> Executable::create(Graph graph, FusionPlan plan,
   }
   State& parts = *state;
   Executable executable(std::move(state));
-  release_constants(executable, parts.graph, parts.storage, parts.constants, parts.plan);
+  if (constants == GraphConstants::Release) {
+    release_constants(executable, parts.graph, parts.storage, parts.constants, parts.plan);
+  }
   return executable;
 }
 

@@ -52,9 +52,11 @@ class Executable {
  public:
   // `graph` is what `plan` speaks of; `kernels[i]` runs plan.kernels[i]. Constants that a kernel
   // wants packed are packed here; the graph's own copy of a constant that nothing else reads is
-  // released.
+  // released, unless the graph is to be evaluated again.
+  enum class GraphConstants : std::uint8_t { Release, Keep };
   static Expected<Executable> create(Graph graph, FusionPlan plan,
-                                     std::vector<ExecutableKernel> kernels, int threads);
+                                     std::vector<ExecutableKernel> kernels, int threads,
+                                     GraphConstants constants = GraphConstants::Release);
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;
   ~Executable();

@@ -74,10 +74,10 @@ Expected<FusionLevel> parse_level(const std::string& text) {
   return usage_error("fusion level '{}': there are none, ops and auto", text);
 }
 
-Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options,
-                                 FusionLevel level) {
+Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
+                                 CompileOptions base) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  CompileOptions compiling;
+  CompileOptions compiling = std::move(base);
   compiling.level = level;
   compiling.threads = options.threads;
   compiling.target = options.target;

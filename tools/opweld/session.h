@@ -38,9 +38,10 @@ void add_input_options(CLI::App& command, InputOptions& options);
 Expected<std::map<std::string, std::int64_t>> parse_dims(const std::vector<std::string>& dims);
 Expected<FusionLevel> parse_level(const std::string& text);
 
-// Compiles with progress on standard error when that is a terminal.
-Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options,
-                                 FusionLevel level);
+// Compiles with progress on standard error when that is a terminal. `base` holds what is not for
+// the command line to decide.
+Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
+                                 CompileOptions base = {});
 
 // Sizes for every symbol of the graph: as asked, else 1 for a batch and 128 for the rest, within
 // the symbol's range. Naming a symbol that the graph lacks is a usage error that lists what there

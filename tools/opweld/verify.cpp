@@ -22,7 +22,7 @@ struct VerifyCommand {
     OPWELD_TRY(const Graph graph, load_graph(model.model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const Outputs tensors, find_inputs(graph, model, inputs));
-    OPWELD_TRY(Compiled fused, compile_model(graph, model, level));
+    OPWELD_TRY(Compiled fused, compile_model(graph, model, level, keeping_constants()));
     OPWELD_TRY(Compiled unfused, compile_model(graph, model, FusionLevel::None));
     OPWELD_TRY(const Outputs fused_outputs, fused.executable.run(tensors));
     OPWELD_TRY(const Outputs unfused_outputs, unfused.executable.run(tensors));
@@ -64,6 +64,13 @@ struct VerifyCommand {
   }
 
  private:
+  // The graph that was compiled is evaluated again where results differ.
+  static CompileOptions keeping_constants() {
+    CompileOptions options;
+    options.keep_constants = true;
+    return options;
+  }
+
   // The kernel at which the fused run first leaves the reference, with the operators in it.
   static Expected<std::string> first_difference(Executable& executable, const Outputs& tensors) {
     std::map<const Value*, Tensor> expected;
