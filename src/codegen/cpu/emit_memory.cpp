@@ -165,17 +165,18 @@ llvm::Value* MemoryEmitter::load_elements(const Place& place, llvm::Value* mask)
 void MemoryEmitter::store_elements(const Place& place, llvm::Value* elements, llvm::Value* mask) {
   auto& builder = emission_.builder;
   if (place.registers != nullptr) return store_registers(place, elements, mask);
-  llvm::Instruction* instruction = nullptr;
-  if (!Emission::is_vector(elements)) {
-    instruction = builder.CreateAlignedStore(elements, place.pointer, align(place));
-  } else if (place.kind == Place::Kind::Strided && mask == nullptr) {
+  const bool is_vector = Emission::is_vector(elements);
+  if (is_vector && place.kind == Place::Kind::Strided && mask == nullptr) {
     return store_lane_by_lane(place, elements);
-  } else if (place.kind != Place::Kind::Contiguous) {
-    instruction = builder.CreateMaskedScatter(elements, lane_pointers(place), align(place), mask);
-  } else if (mask == nullptr) {
+  }
+  const bool contiguous = place.kind == Place::Kind::Contiguous;
+  llvm::Instruction* instruction = nullptr;
+  if (!is_vector || (contiguous && mask == nullptr)) {
     instruction = builder.CreateAlignedStore(elements, place.pointer, align(place));
-  } else {
+  } else if (contiguous) {
     instruction = builder.CreateMaskedStore(elements, place.pointer, align(place), mask);
+  } else {
+    instruction = builder.CreateMaskedScatter(elements, lane_pointers(place), align(place), mask);
   }
   add_alias_facts(instruction, place.alias);
 }
