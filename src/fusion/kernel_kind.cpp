@@ -72,7 +72,6 @@ KernelKind kind_of(const Node& node) {
   switch (def.trait) {
     case FusionTrait::Pointwise:
     case FusionTrait::Broadcast:
-      return KernelKind::Map;
     case FusionTrait::Source:
       return KernelKind::Map;
     case FusionTrait::View:
