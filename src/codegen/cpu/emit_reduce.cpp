@@ -201,6 +201,7 @@ void ReduceEmitter::close(const tile::ForLoop& loop) {
       continue;
     }
     std::vector<Item> items;
+    items.reserve(accumulators.values.size());
     for (std::size_t i = 0; i < accumulators.values.size(); ++i) {
       items.push_back(load(accumulators, i));
     }

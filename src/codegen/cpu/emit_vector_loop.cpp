@@ -89,8 +89,8 @@ void StatementEmitter::emit_vector(const ForLoop& statement) {
   this->loop(emission_.program.loop_names[index], builder.getInt64(0), whole, step,
              [&](llvm::Value* first) {
                for (int i = 0; i < statement.unroll; ++i) {
-                 llvm::Value* const offset =
-                     builder.getInt64(static_cast<std::uint64_t>(i * lanes));
+                 llvm::Value* const offset = builder.getInt64(static_cast<std::uint64_t>(i) *
+                                                              static_cast<std::uint64_t>(lanes));
                  emit_lanes(loop, builder.CreateAdd(first, offset), nullptr, i);
                }
              });
@@ -121,8 +121,8 @@ void StatementEmitter::emit_rest(VectorLoop& loop, llvm::Value* first, llvm::Val
     return;
   }
   for (int i = 0; i < loop.statement.unroll; ++i) {
-    llvm::Value* const base =
-        builder.CreateAdd(first, builder.getInt64(static_cast<std::uint64_t>(i * lanes)));
+    llvm::Value* const base = builder.CreateAdd(
+        first, builder.getInt64(static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(lanes)));
     branch(builder.CreateICmpSLT(base, extent), /*barrier=*/false,
            [&] { emit_last_lanes(loop, base, extent, i); });
   }
