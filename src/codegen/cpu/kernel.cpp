@@ -64,6 +64,7 @@ std::string canonical_text(tile::TileProgram program) {
 Expected<std::shared_ptr<CompiledKernel>> describe(const tile::TileProgram& program) {
   auto kernel = std::make_shared<CompiledKernel>();
   std::vector<std::string> names;
+  names.reserve(program.symbols.size());
   for (const Dim& symbol : program.symbols) names.push_back(symbol.as_symbol()->name);
   OPWELD_TRY(kernel->num_tasks, CompiledDim::compile(num_tasks(program), names));
   OPWELD_TRY(kernel->scratch_bytes, CompiledDim::compile(scratch_bytes(program), names));

@@ -31,6 +31,7 @@ Expected<std::vector<Dim>> NodeContext::dims(int operand, std::string_view what)
   if (value->contents()) return *value->contents();
   if (const auto tensor = constant_value(*value); tensor && !is_float(tensor->dtype())) {
     std::vector<Dim> elements;
+    elements.reserve(static_cast<std::size_t>(tensor->num_elements()));
     for (std::int64_t i = 0; i < tensor->num_elements(); ++i) {
       elements.emplace_back(tensor->get_int(i));
     }
