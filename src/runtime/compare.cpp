@@ -1,6 +1,5 @@
 #include "runtime/compare.h"
 
-#include <cassert>
 #include <cmath>
 
 namespace opweld {
@@ -74,25 +73,6 @@ Comparison compare(const Tensor& actual, const Tensor& expected, const Tolerance
   constexpr double kAllowedShare = 0.01;
   constexpr double kHardLimit = 8;
   return compare_within(actual, expected, tolerance, kAllowedShare, kHardLimit);
-}
-
-double relative_rms(const Tensor& actual, const Tensor& expected) {
-  assert(actual.sizes() == expected.sizes());
-  double difference = 0;
-  double size = 0;
-  for (std::int64_t i = 0; i < actual.num_elements(); ++i) {
-    const double a = actual.get_double(i);
-    const double e = expected.get_double(i);
-    if (a == e || (std::isnan(a) && std::isnan(e))) {
-      size += std::isfinite(e) ? e * e : 0;
-      continue;
-    }
-    if (!std::isfinite(a) || !std::isfinite(e)) return HUGE_VAL;
-    difference += (a - e) * (a - e);
-    size += e * e;
-  }
-  if (difference == 0) return 0;
-  return size == 0 ? HUGE_VAL : std::sqrt(difference / size);
 }
 
 Comparison compare_strictly(const Tensor& actual, const Tensor& expected,

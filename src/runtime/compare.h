@@ -28,10 +28,6 @@ struct Comparison {
 // eight times it.
 Comparison compare(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance);
 
-// Root mean square of actual - expected over the elements where both are finite, as a fraction of
-// that of expected; infinite where NaN or an infinity stands in one alone. Sizes must agree.
-double relative_rms(const Tensor& actual, const Tensor& expected);
-
 // Every element within the tolerance.
 Comparison compare_strictly(const Tensor& actual, const Tensor& expected,
                             const Tolerance& tolerance);

@@ -6,9 +6,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from bench.models import llama_layer, llama_spelling
 from bench.opweld_command import opweld_path
 
 # Weights, so that the compiled graph has constants that only packed kernels hold.
@@ -46,20 +44,3 @@ def test_a_difference_is_traced_to_its_kernel_and_node(tmp_path: Path) -> None:
     assert "output 'z', against the reference" in result.stderr
     assert "first at" in result.stderr
     assert "matmul" in result.stderr
-
-
-@pytest.mark.parametrize("spelling", llama_layer.SPELLINGS)
-@pytest.mark.parametrize("numerics", ["default", "strict"])
-def test_halves_are_held_to_the_accuracy_of_the_unfused_run(
-    spelling: str, numerics: str, tmp_path: Path
-) -> None:
-    config = llama_spelling.Config(hidden=256, heads=8, kv_heads=2, mlp=640, dtype="float16")
-    variant = llama_layer.Variant(spelling, "whole")
-    [model] = llama_layer.write_models(tmp_path, config, [variant])
-    sizes = ["--dim=batch=1", "--dim=sequence=33", f"--numerics={numerics}"]
-    command = [str(opweld_path()), "verify", str(model), *sizes]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert result.returncode == 0, result.stderr
-    assert "no less accurate than unfused" in result.stdout
-    if numerics == "strict":
-        assert "difference to unfused 0," in result.stdout

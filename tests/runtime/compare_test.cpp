@@ -117,28 +117,5 @@ TEST(Compare, DtypesHaveTheirTolerances) {
                   .equal);
 }
 
-TEST(Compare, RelativeRmsIsOfTheWholeTensor) {
-  const auto rms = [](const std::vector<double>& actual, const std::vector<double>& expected) {
-    return relative_rms(tensor(DType::F64, actual), tensor(DType::F64, expected));
-  };
-  EXPECT_DOUBLE_EQ(rms({3, 4}, {3, 4}), 0);
-  EXPECT_DOUBLE_EQ(rms({3, 5}, {3, 4}), 1.0 / 5);
-  EXPECT_DOUBLE_EQ(rms({6, 8}, {3, 4}), 1);
-  EXPECT_DOUBLE_EQ(rms({}, {}), 0);
-  EXPECT_DOUBLE_EQ(rms({0, 0}, {0, 0}), 0);
-  EXPECT_EQ(rms({1, 0}, {0, 0}), HUGE_VAL);
-}
-
-TEST(Compare, RelativeRmsWantsNanAndInfinitiesInTheSamePlaces) {
-  const auto rms = [](const std::vector<double>& actual, const std::vector<double>& expected) {
-    return relative_rms(tensor(DType::F64, actual), tensor(DType::F64, expected));
-  };
-  EXPECT_DOUBLE_EQ(rms({NAN, INFINITY, 3, 5}, {NAN, INFINITY, 3, 4}), 1.0 / 5);
-  EXPECT_EQ(rms({NAN, 1}, {1, 1}), HUGE_VAL);
-  EXPECT_EQ(rms({1, 1}, {1, NAN}), HUGE_VAL);
-  EXPECT_EQ(rms({INFINITY, 1}, {-INFINITY, 1}), HUGE_VAL);
-  EXPECT_EQ(rms({INFINITY, 1}, {1, 1}), HUGE_VAL);
-}
-
 }  // namespace
 }  // namespace opweld

@@ -19,18 +19,20 @@ struct ContractBlocking {
   std::int64_t depth = 0;    // of one block
 };
 
+// What is to be multiplied: [rows, depth] . [depth, columns].
+struct ContractSizes {
+  Dim rows;
+  Dim columns;
+  Dim depth;
+  bool packs_rows = false;  // each task packs its rows of the left operand
+};
+
 // Register tile: twelve accumulators (24 with 32 registers), the smaller side of the tile held in
 // registers; that many hide the latency of the multiply-add and leave room for the operands. Depth:
 // whole up to 1536, since accumulators that stay in registers beat a panel that stays in L1; longer
 // ones in blocks of 384. Rows: a block of A and the panels of B that meet it stay in the
 // second-level cache together. Columns: more of them where each task packs its rows of A first, so
 // that they are packed less often.
-struct ContractSizes {
-  Dim rows;
-  Dim columns;
-  Dim depth;
-  bool packs_rows = false;
-};
 ContractBlocking contract_blocking(const Target& target, DType compute, const ContractSizes& sizes);
 
 // Width of the panels that a right operand of `columns` columns is packed into: as many vectors as
