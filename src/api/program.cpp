@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "api/convert.h"
 #include "fusion/reasons.h"
 #include "report/account.h"

@@ -1,5 +1,6 @@
 #include "ops/reference.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "ops/schema.h"

@@ -1,5 +1,6 @@
 #include "runtime/compare.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace opweld {

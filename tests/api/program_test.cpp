@@ -1,6 +1,7 @@
 // Loading, compiling, running and reading the account.
 #include "opweld/program.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>

@@ -1,6 +1,7 @@
 // The matrix micro-kernel against a chain of fused multiply-adds.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <regex>
 
 #include "kernel_runner.h"

@@ -1,4 +1,7 @@
 // Reductions: every combiner, the fixed order of combination, NaN, and nesting with vector loops.
+#include <algorithm>
+#include <cmath>
+
 #include "kernel_runner.h"
 
 namespace opweld {

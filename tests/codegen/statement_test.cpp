@@ -1,6 +1,8 @@
 // Grids, loops, conditions, buffers and checks.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "kernel_runner.h"
 
 namespace opweld {

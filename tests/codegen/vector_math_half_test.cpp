@@ -1,6 +1,7 @@
 // f16 and bf16: every f16, and f32 values around every boundary of rounding.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "codegen/cpu/vector_math.h"

@@ -1,4 +1,5 @@
 // What must hold of the plan of every graph.
+#include <algorithm>
 #include <map>
 
 #include "fusion/planning.h"

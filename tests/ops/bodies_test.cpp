@@ -1,5 +1,6 @@
 // Every composite operator is defined twice: a body of primitives, which becomes code, and an
 // evaluation in double. Here each judges the other.
+#include <algorithm>
 #include <cmath>
 #include <random>
 

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "ops/run_op.h"
 
 namespace opweld {

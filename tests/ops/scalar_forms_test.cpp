@@ -1,5 +1,6 @@
 // Every pointwise operator is defined twice: a scalar expression, which becomes code, and an
 // evaluation in double. Here each judges the other, over all dtypes and the values that hurt.
+#include <algorithm>
 #include <cmath>
 #include <map>
 

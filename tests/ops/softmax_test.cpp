@@ -1,4 +1,5 @@
 // Expected values: numpy in f64, exp(x - max) / sum and x - log(sum(exp(x))).
+#include <algorithm>
 #include <cmath>
 
 #include "ops/tables.h"

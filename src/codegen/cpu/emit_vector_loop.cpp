@@ -1,4 +1,6 @@
 // Vector loops: whole iterations without masks, then what is left over.
+#include <algorithm>
+
 #include "codegen/cpu/emit_statement.h"
 #include "codegen/cpu/vector_lanes.h"
 #include "tile/walk.h"

@@ -13,6 +13,7 @@
 // FlashAttention (2022). Scores are held transposed, keys by rows and queries by lanes, so that
 // maxima and sums need no operation across lanes and neither K nor V has to be rearranged. A row
 // whose scores are all masked has l = 0 and gives zeros, as does an empty T.
+#include <algorithm>
 #include <limits>
 #include <optional>
 

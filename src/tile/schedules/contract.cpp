@@ -11,6 +11,7 @@
 // f64 data and otherwise packed row by row, which is where a prologue runs; a constant right
 // operand comes packed in panels, any other is packed by the task. Rows that do not fill a register
 // tile get smaller tiles of their own (powers of two), so nothing outside the operands is read.
+#include <algorithm>
 #include <cassert>
 #include <optional>
 

@@ -1,4 +1,5 @@
 // Operators without data: Constant, ConstantOfShape, Range, EyeLike.
+#include <algorithm>
 #include <cmath>
 
 #include "import/onnx/operators/table.h"
