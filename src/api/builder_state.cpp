@@ -65,9 +65,7 @@ namespace {
 
 Expected<Tensor> copy_of(const TensorView& view, const std::string& what) {
   OPWELD_TRY(const Tensor source, to_tensor(view, what));
-  OPWELD_TRY(Tensor copy, Tensor::allocate(view.dtype, view.sizes));
-  if (view.bytes > 0) std::memcpy(copy.mutable_data(), source.data(), view.bytes);
-  return copy;
+  return source.clone();
 }
 
 // From the public form of an attribute's content to the graph's.

@@ -200,6 +200,13 @@ Tensor Tensor::reshaped(Sizes sizes) const {
   return tensor;
 }
 
+Expected<Tensor> Tensor::clone() const {
+  OPWELD_TRY(Tensor copy, allocate(dtype_, sizes_));
+  const auto bytes = static_cast<std::size_t>(num_bytes());
+  if (bytes > 0) std::memcpy(copy.mutable_data(), data_, bytes);
+  return copy;
+}
+
 bool identical(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.sizes() != b.sizes()) return false;
   if (a.data() == b.data()) return true;

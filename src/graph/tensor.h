@@ -72,6 +72,8 @@ class Tensor {
 
   // The same bytes under other sizes with the same number of elements.
   [[nodiscard]] Tensor reshaped(Sizes sizes) const;
+  // The same contents in storage of its own; fails when memory cannot be had.
+  [[nodiscard]] Expected<Tensor> clone() const;
 
  private:
   DType dtype_ = DType::F32;

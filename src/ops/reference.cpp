@@ -211,6 +211,11 @@ Status check_assumptions(const Graph& graph, const Bindings& bindings) {
 Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs,
                                        const ReferenceOptions& options) {
   OPWELD_TRY(const Bindings bindings, bind_symbols(graph, inputs));
+  return evaluate(graph, inputs, bindings, options);
+}
+
+Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs,
+                                       const Bindings& bindings, const ReferenceOptions& options) {
   OPWELD_TRY(const std::vector<Tensor> prepared, prepare_inputs(graph, inputs, options));
   OPWELD_CHECK(check_assumptions(graph, bindings));
   return Evaluator(bindings, options, 0).run(graph, prepared);

@@ -27,6 +27,12 @@ struct ReferenceOptions {
 Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs,
                                        const ReferenceOptions& options = {});
 
+// The same for a graph cut out of another, whose inputs need not tell all symbols: `bindings` are
+// those of the whole.
+Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs,
+                                       const Bindings& bindings,
+                                       const ReferenceOptions& options = {});
+
 // The results of one node, whose operands are given in order; what stands for an absent one is not
 // looked at. Serves operators defined by a body as well.
 Expected<std::vector<Tensor>> evaluate_node(const Node& node, std::span<const Tensor> operands,

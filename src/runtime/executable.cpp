@@ -299,8 +299,7 @@ class Run {
     if (stats != nullptr) *stats = {};
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
       const Clock::time_point start = options.profile ? Clock::now() : Clock::time_point{};
-      OPWELD_CHECK(kernels_[i].code != nullptr ? run_generated(i) : run_call(i));
-      if (options.observer) OPWELD_CHECK(observe(i, options));
+      OPWELD_CHECK(options.observer ? run_observed(i, options.observer) : run_kernel(i));
       if (stats != nullptr) record(i, start, options, *stats);
     }
     if (stats != nullptr) stats->arena_bytes = sizes_.memory.arena_bytes;
@@ -331,6 +330,27 @@ class Run {
     if (slot.place == StorageMap::Place::Output) return outputs_[index].mutable_data();
     assert(slot.place == StorageMap::Place::Arena);
     return workspace_.arena.data() + sizes_.memory.offsets[index];
+  }
+
+  Status run_kernel(std::size_t index) {
+    return kernels_[index].code != nullptr ? run_generated(index) : run_call(index);
+  }
+
+  Status run_observed(std::size_t index, const KernelObserver& observer) {
+    const Kernel& kernel = plan_.kernels[index];
+    std::vector<Tensor> inputs;
+    for (const Value* input : kernel.inputs) {
+      OPWELD_TRY(const Tensor tensor, view(input));
+      OPWELD_TRY(Tensor copy, tensor.clone());
+      inputs.push_back(std::move(copy));
+    }
+    OPWELD_CHECK(run_kernel(index));
+    std::vector<Tensor> outputs;
+    for (const Value* output : kernel.outputs) {
+      OPWELD_TRY(Tensor tensor, view(output));
+      outputs.push_back(std::move(tensor));
+    }
+    return observer(kernel, inputs, outputs);
   }
 
   // Inputs, constants, outputs: the order of the program's params.
@@ -386,16 +406,6 @@ class Run {
                     static_cast<std::size_t>(result.num_bytes()));
       }
     }
-    return {};
-  }
-
-  Status observe(std::size_t index, const RunOptions& options) {
-    std::vector<Tensor> values;
-    for (const Value* output : plan_.kernels[index].outputs) {
-      OPWELD_TRY(Tensor tensor, view(output));
-      values.push_back(std::move(tensor));
-    }
-    options.observer(plan_.kernels[index], values);
     return {};
   }
 

@@ -33,11 +33,17 @@ struct RunStats {
   std::vector<KernelStats> by_kernel;  // in the order of plan().kernels
 };
 
+// Sees a kernel with what it read (constants apart) and what it wrote, in the order of
+// Kernel::inputs and Kernel::outputs; the tensors are valid during the call only. An error ends the
+// run.
+using KernelObserver = std::function<Status(const Kernel&, std::span<const Tensor> inputs,
+                                            std::span<const Tensor> outputs)>;
+
 struct RunOptions {
   bool profile = false;  // time every kernel
-  // Called after each kernel with its outputs, in the order of Kernel::outputs; may be empty. For
-  // finding the first kernel that differs; the tensors are valid during the call only.
-  std::function<void(const Kernel&, std::span<const Tensor>)> observer;
+  // Called after each kernel; may be empty. For judging kernels one by one: inputs are copied for
+  // it, since a kernel may write over what it reads.
+  KernelObserver observer;
 };
 
 // How a kernel of the plan is run: generated code, or a call of its one operator's definition.

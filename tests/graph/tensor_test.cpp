@@ -189,6 +189,16 @@ TEST(Tensor, IdenticalComparesBits) {
   EXPECT_FALSE(identical(Tensor(), real(1)));
 }
 
+TEST(Tensor, ACloneHasStorageOfItsOwn) {
+  Tensor tensor = Tensor::allocate(DType::F32, {2, 2}).value();
+  tensor.set_double(3, 7);
+  const Tensor copy = tensor.clone().value();
+  tensor.set_double(3, 8);
+  EXPECT_EQ(copy.sizes(), (Sizes{2, 2}));
+  EXPECT_EQ(copy.get_double(3), 7);
+  EXPECT_EQ(Tensor::allocate(DType::I8, {0, 3}).value().clone().value().sizes(), (Sizes{0, 3}));
+}
+
 TEST(TensorType, PrintsAndMultiplies) {
   const Dim b = Dim::symbol("b");
   const TensorType type{DType::F16, {b, 3, 8}, Format::NHWC};

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from bench.opweld_command import opweld_path
 
@@ -20,27 +22,79 @@ MODEL = """graph cancelling(%x: f32[s, 4]) {
 """
 
 
-def verify(folder: Path, x: np.ndarray) -> subprocess.CompletedProcess[str]:
-    """Runs the command on the model with these rows."""
+# Deep enough for the rounding of halves to add up beyond the tolerance of one kernel, fused or not.
+DEEP = """graph deep(%h0: {dtype}[s, 64]) {{
+  %w = constant {{value = {dtype}[64, 64] random 7}}
+{layers}
+  return %h{depth} as "z"
+}}
+"""
+LAYER = """  %p{i} = matmul(%h{i}, %w)
+  %t{i} = tanh(%p{i})
+  %h{next} = add(%t{i}, %h{i})"""
+
+# In f32, which sums of halves are kept in, 100 is lost beside 60000 * 60000.
+CANCELLING_HALVES = """graph cancelling(%x: f16[s, 3]) {
+  %w = constant {value = f16[3, 1] {60000.0, 100.0, 60000.0}}
+  %y = matmul(%x, %w)
+  return %y as "z"
+}
+"""
+
+
+def deep_model(dtype: str, depth: int = 24) -> str:
+    """A chain of `h = tanh(h w) + h`."""
+    layers = "\n".join(LAYER.format(i=i, next=i + 1) for i in range(depth))
+    return DEEP.format(dtype=dtype, layers=layers, depth=depth)
+
+
+def verify(folder: Path, text: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command on a model given as text."""
     model = folder / "model.graph"
-    model.write_text(MODEL, encoding="utf-8")
-    np.save(folder / "x.npy", x)
-    command = [str(opweld_path()), "verify", str(model), "--input", f"x={folder / 'x.npy'}"]
+    model.write_text(text, encoding="utf-8")
+    command = [str(opweld_path()), "verify", str(model), *flags]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def saved(folder: Path, x: np.ndarray) -> tuple[str, str]:
+    """The flags that give the model these rows."""
+    np.save(folder / "x.npy", x)
+    return "--input", f"x={folder / 'x.npy'}"
 
 
 def test_ordinary_values_agree(tmp_path: Path) -> None:
     x = np.random.default_rng(3).standard_normal((5, 4), np.float32)
-    result = verify(tmp_path, x)
+    result = verify(tmp_path, MODEL, *saved(tmp_path, x))
     assert result.returncode == 0, result.stderr
     assert "z: largest difference" in result.stdout
+    assert "1 checked one by one on the inputs they had, 0 differ" in result.stdout
 
 
 def test_a_difference_is_traced_to_its_kernel_and_node(tmp_path: Path) -> None:
     # In f32 the one is lost beside 1e8; in f64, which the reference computes in, it is not.
     x = np.array([[1e8, 1, -1e8, 0]], np.float32)
-    result = verify(tmp_path, x)
+    result = verify(tmp_path, MODEL, *saved(tmp_path, x))
     assert result.returncode == 1
     assert "output 'z', against the reference" in result.stderr
     assert "first at" in result.stderr
     assert "matmul" in result.stderr
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_rounding_of_halves_from_kernel_to_kernel_is_no_fault(tmp_path: Path, dtype: str) -> None:
+    result = verify(tmp_path, deep_model(dtype), "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["equal"]
+    assert report["kernels"] == {"checked": 24, "differ": 0}
+    # Else the test would not show what it is for.
+    assert report["outputs"][0]["difference_to_reference"] > 0.02
+
+
+def test_a_kernel_of_halves_that_differs_is_a_fault(tmp_path: Path) -> None:
+    x = np.array([[60000, 1, -60000]], np.float16)
+    result = verify(tmp_path, CANCELLING_HALVES, *saved(tmp_path, x))
+    assert result.returncode == 1
+    assert "a kernel differs from its operators" in result.stderr
+    assert "first at" in result.stderr
+    assert "instead of 100" in result.stderr

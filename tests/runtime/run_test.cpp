@@ -86,6 +86,34 @@ TEST(Run, OneCompileServesEverySize) {
   }
 }
 
+// Unfused, so that results take the place of operands that nobody reads any more.
+TEST(Run, AnObserverSeesWhatAKernelReadThoughItWroteOverIt) {
+  const std::string text = R"(graph g(%x: f32[s]) {
+    %a = tanh(%x)
+    %b = exp(%a)
+    %c = neg(%b)
+    return %c as "c"
+  })";
+  Executable model = compiled(text, 1, FusionLevel::None);
+  const std::vector<Tensor> inputs = random_inputs(text, {{"s", 37}});
+  std::vector<std::string> seen;
+  RunOptions options;
+  options.observer = [&](const Kernel& kernel, std::span<const Tensor> read,
+                         std::span<const Tensor> written) -> Status {
+    seen.push_back(kernel.label);
+    const auto expected = evaluate(extract_group(kernel), read).value();
+    EXPECT_TRUE(compare_strictly(written[0], expected[0], default_tolerance(DType::F32)).equal);
+    return {};
+  };
+  ASSERT_TRUE(model.run(inputs, nullptr, options));
+  EXPECT_EQ(seen, (std::vector<std::string>{"tanh", "exp", "neg"}));
+
+  options.observer = [](const auto&...) -> Status { return fail("enough"); };
+  const auto stopped = model.run(inputs, nullptr, options);
+  ASSERT_FALSE(stopped);
+  EXPECT_THAT(stopped.error().message, HasSubstr("enough"));
+}
+
 TEST(Run, EmptyTensorsGiveEmptyResults) {
   Executable model = compiled(kModel);
   expect_right(model, kModel, {{"b", 2}, {"s", 0}});

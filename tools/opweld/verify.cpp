@@ -1,9 +1,10 @@
 // opweld verify: fused against unfused against the reference in f64.
-#include <map>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "kernel_check.h"
 #include "ops/reference.h"
 #include "runtime/compare.h"
 #include "session.h"
@@ -14,92 +15,132 @@ namespace {
 
 using Outputs = std::vector<Tensor>;
 
+const ReferenceOptions kInF64{.in_f64 = true, .observer = {}};
+
+// Halves round at every kernel, and that adds up: the tolerances are those of one kernel.
+bool holds_halves(const Graph& graph) {
+  const auto half = [](const Value* value) {
+    return value->dtype() == DType::F16 || value->dtype() == DType::BF16;
+  };
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const auto& node) {
+    for (int i = 0; i < node->num_results(); ++i) {
+      if (half(node->result(i))) return true;
+    }
+    return false;
+  });
+}
+
+// One output of the model as four evaluations give it.
+struct OutputRuns {
+  std::string name;
+  const Tensor& fused;
+  const Tensor& unfused;
+  const Tensor& rewritten;  // the rewritten graph in f64
+  const Tensor& reference;  // the model in f64
+};
+
+struct Verdict {
+  std::string name;
+  double to_unfused = 0;  // largest differences
+  double to_reference = 0;
+  std::string fault;  // empty: they agree
+};
+
+// `end_to_end`: the compiled results are judged, not only the rewriting.
+Verdict judge(const OutputRuns& runs, bool end_to_end, bool strict) {
+  const Tolerance tolerance = default_tolerance(runs.fused.dtype());
+  const Comparison rewriting = compare(runs.rewritten, runs.reference, tolerance);
+  const Comparison to_reference = compare(runs.fused, runs.reference, tolerance);
+  const Comparison to_unfused = compare(runs.fused, runs.unfused, strict ? Tolerance{} : tolerance);
+  Verdict verdict{runs.name, to_unfused.largest_difference, to_reference.largest_difference, {}};
+  if (!rewriting.equal) {
+    verdict.fault = fmt::format("the rewritten graph, against the model: {}", rewriting.message);
+  } else if (end_to_end && !to_reference.equal) {
+    verdict.fault = fmt::format("against the reference: {}", to_reference.message);
+  } else if ((end_to_end || strict) && !to_unfused.equal) {
+    verdict.fault = fmt::format("against the unfused run: {}", to_unfused.message);
+  }
+  return verdict;
+}
+
+// What differs first, and where; empty when all agrees.
+std::string describe_fault(std::span<const Verdict> verdicts, const KernelCheck& kernels) {
+  const auto faulty = std::find_if(verdicts.begin(), verdicts.end(),
+                                   [](const Verdict& verdict) { return !verdict.fault.empty(); });
+  std::string text = "a kernel differs from its operators";
+  if (faulty != verdicts.end()) text = fmt::format("output '{}', {}", faulty->name, faulty->fault);
+  if (!kernels.first_fault().empty()) return text + "\n  first at " + kernels.first_fault();
+  if (faulty == verdicts.end()) return {};
+  return text + "\n  every kernel is right on the inputs it had";
+}
+
+nlohmann::ordered_json to_json(std::span<const Verdict> verdicts, const KernelCheck& kernels,
+                               const std::string& fault) {
+  nlohmann::ordered_json report = {{"outputs", nlohmann::ordered_json::array()}};
+  for (const Verdict& verdict : verdicts) {
+    report["outputs"].push_back({{"name", verdict.name},
+                                 {"difference_to_unfused", verdict.to_unfused},
+                                 {"difference_to_reference", verdict.to_reference},
+                                 {"equal", verdict.fault.empty()}});
+  }
+  report["kernels"] = {{"checked", kernels.checked()}, {"differ", kernels.differ()}};
+  report["equal"] = fault.empty();
+  if (!kernels.first_fault().empty()) report["first_difference"] = kernels.first_fault();
+  return report;
+}
+
+void print(std::span<const Verdict> verdicts, const KernelCheck& kernels) {
+  for (const Verdict& verdict : verdicts) {
+    fmt::print("{}: largest difference to unfused {:.3g}, to the reference {:.3g}{}\n",
+               verdict.name, verdict.to_unfused, verdict.to_reference,
+               verdict.fault.empty() ? "" : "  DIFFERS");
+  }
+  fmt::print("{}\n", kernels.summary());
+}
+
 struct VerifyCommand {
   ModelOptions model;
   InputOptions inputs;
 
+  // What has to agree: the rewritten graph with the model, both in f64; each kernel with its
+  // operators in f64, on the inputs that the kernel had; and, but for halves, the outputs from end
+  // to end.
   Status operator()() const {
     OPWELD_TRY(const Graph graph, load_graph(model.model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const Outputs tensors, find_inputs(graph, model, inputs));
     OPWELD_TRY(Compiled fused, compile_model(graph, model, level, keeping_constants()));
     OPWELD_TRY(Compiled unfused, compile_model(graph, model, FusionLevel::None));
-    OPWELD_TRY(const Outputs fused_outputs, fused.executable.run(tensors));
+    KernelCheck kernels;
+    OPWELD_TRY(const Outputs fused_outputs, kernels.run(fused.executable, tensors));
     OPWELD_TRY(const Outputs unfused_outputs, unfused.executable.run(tensors));
-    OPWELD_TRY(const Outputs reference, evaluate(graph, tensors, {.in_f64 = true, .observer = {}}));
-    nlohmann::ordered_json report = {{"outputs", nlohmann::ordered_json::array()}};
-    std::string fault;
+    OPWELD_TRY(const Outputs rewritten, evaluate(fused.executable.graph(), tensors, kInF64));
+    OPWELD_TRY(const Outputs reference, evaluate(graph, tensors, kInF64));
+
+    const bool end_to_end = !holds_halves(graph);
     const bool strict = model.numerics == "strict";
+    std::vector<Verdict> verdicts;
     for (std::size_t i = 0; i < reference.size(); ++i) {
-      const Tolerance tolerance = default_tolerance(fused_outputs[i].dtype());
-      const std::string& name = graph.outputs()[i].name;
-      const Comparison to_unfused =
-          compare(fused_outputs[i], unfused_outputs[i], strict ? Tolerance{} : tolerance);
-      const Comparison to_reference = compare(fused_outputs[i], reference[i], tolerance);
-      const bool equal = to_unfused.equal && to_reference.equal;
-      if (!model.json) {
-        fmt::print("{}: largest difference to unfused {:.3g}, to the reference {:.3g}{}\n", name,
-                   to_unfused.largest_difference, to_reference.largest_difference,
-                   equal ? "" : "  DIFFERS");
-      }
-      report["outputs"].push_back({{"name", name},
-                                   {"difference_to_unfused", to_unfused.largest_difference},
-                                   {"difference_to_reference", to_reference.largest_difference},
-                                   {"equal", equal}});
-      if (fault.empty() && !to_reference.equal) {
-        fault = fmt::format("output '{}', against the reference: {}", name, to_reference.message);
-      }
-      if (fault.empty() && !to_unfused.equal) {
-        fault = fmt::format("output '{}', against the unfused run: {}", name, to_unfused.message);
-      }
+      verdicts.push_back(judge({graph.outputs()[i].name, fused_outputs[i], unfused_outputs[i],
+                                rewritten[i], reference[i]},
+                               end_to_end, strict));
     }
-    report["equal"] = fault.empty();
-    std::string where;
-    if (!fault.empty()) {
-      OPWELD_TRY(where, first_difference(fused.executable, tensors));
-      report["first_difference"] = where;
+    const std::string fault = describe_fault(verdicts, kernels);
+    if (model.json) {
+      fmt::print("{}\n", to_json(verdicts, kernels, fault).dump());
+    } else {
+      print(verdicts, kernels);
     }
-    if (model.json) fmt::print("{}\n", report.dump());
-    if (!fault.empty()) return fail("{}{}", fault, where);
+    if (!fault.empty()) return fail("{}", fault);
     return {};
   }
 
  private:
-  // The graph that was compiled is evaluated again where results differ.
+  // The graph that was compiled is evaluated again.
   static CompileOptions keeping_constants() {
     CompileOptions options;
     options.keep_constants = true;
     return options;
-  }
-
-  // The kernel at which the fused run first leaves the reference, with the operators in it.
-  static Expected<std::string> first_difference(Executable& executable, const Outputs& tensors) {
-    std::map<const Value*, Tensor> expected;
-    ReferenceOptions reference{.in_f64 = true, .observer = {}};
-    reference.observer = [&](const Node& node, std::span<const Tensor> results) {
-      for (int i = 0; i < node.num_results(); ++i) {
-        expected[node.result(i)] = results[static_cast<std::size_t>(i)];
-      }
-    };
-    OPWELD_TRY(const auto ignored, evaluate(executable.graph(), tensors, reference));
-    static_cast<void>(ignored);
-    std::string found;
-    RunOptions options;
-    options.observer = [&](const Kernel& kernel, std::span<const Tensor> outputs) {
-      for (std::size_t i = 0; i < outputs.size() && found.empty(); ++i) {
-        const auto wanted = expected.find(kernel.outputs[i]);
-        if (wanted == expected.end()) continue;
-        const Comparison comparison =
-            compare(outputs[i], wanted->second, default_tolerance(outputs[i].dtype()));
-        if (!comparison.equal) {
-          found = fmt::format("\n  first at {} ({}), node '{}': {}", kernel.name, kernel.label,
-                              kernel.outputs[i]->producer()->display_name(), comparison.message);
-        }
-      }
-    };
-    OPWELD_TRY(const auto outputs, executable.run(tensors, nullptr, options));
-    static_cast<void>(outputs);
-    return found;
   }
 };
 

@@ -1,0 +1,37 @@
+// Holds the kernels of a model one by one to the operators they stand for.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/executable.h"
+
+namespace opweld::cli {
+
+// Each kernel is compared with the reference evaluation, in f64, of its operators on the inputs
+// that the kernel itself was given, so that neither rounding nor a fault of an earlier kernel tells
+// against it. The tolerance is default_tolerance() of each output.
+class KernelCheck {
+ public:
+  // Runs the model once, which must have been compiled with CompileOptions::keep_constants, and
+  // gives its outputs.
+  Expected<std::vector<Tensor>> run(Executable& executable, std::span<const Tensor> inputs);
+
+  [[nodiscard]] int checked() const { return checked_; }
+  [[nodiscard]] int differ() const { return differ_; }
+  // "FusedKernel_3 (MatMul + Add), node '/dense/Add': 2 of 8 elements differ; ..."; empty if none.
+  [[nodiscard]] const std::string& first_fault() const { return first_fault_; }
+  // One line for people.
+  [[nodiscard]] std::string summary() const;
+
+ private:
+  Status check(const Kernel& kernel, const Bindings& bindings, std::span<const Tensor> inputs,
+               std::span<const Tensor> outputs);
+
+  int checked_ = 0;
+  int differ_ = 0;
+  std::string first_fault_;
+};
+
+}  // namespace opweld::cli
