@@ -147,6 +147,7 @@ class ProgramPrinter {
     if (dot.b_panel_columns != 0) {
       text += fmt::format(" panels of {} stride {}", dot.b_panel_columns, expr(dot.b_panel_stride));
     }
+    if (dot.ahead) text += fmt::format(" ahead {} by {}", access(*dot.ahead), dot.ahead_stride);
     line(text);
   }
 

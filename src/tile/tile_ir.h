@@ -55,6 +55,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -155,7 +156,9 @@ struct Reduce {
 // columns are spread over columns / c panels: b(kk, j) is at b.offset + j / c * b_panel_stride + kk
 // * b_depth_stride + j % c. Products accumulate in f32 (f64 for f64, i32 for integers) in order of
 // kk, one fused multiply-add each, so the result does not depend on rows or columns. The
-// accumulator is a register buffer [rows, columns].
+// accumulator is a register buffer [rows, columns]. `ahead` says where dots after this one will
+// read: while this one computes, ahead_stride elements a step of kk may be fetched from there into
+// a cache. It may lie outside the memory, and nothing is read.
 struct Dot {
   int accumulator = 0;
   Access a;
@@ -168,6 +171,8 @@ struct Dot {
   Expr depth = kNoExpr;
   int rows = 0;
   int columns = 0;
+  std::optional<Access> ahead;
+  int ahead_stride = 0;
 };
 
 struct Store {

@@ -206,6 +206,12 @@ class Verifier {
       }
       OPWELD_CHECK(uniform(dot.b_panel_stride, DType::I64, "the panel stride of a dot"));
     }
+    if (dot.ahead) {
+      OPWELD_CHECK(access(*dot.ahead));
+      if (!dot.ahead->linear || dot.ahead_stride <= 0) {
+        return wrong("what a dot fetches ahead is no linear access with a positive stride");
+      }
+    }
     for (const Access* operand : {&dot.a, &dot.b}) {
       if (compute_dtype(memory_dtype(program_, *operand)) != buffer.dtype) {
         return wrong("a dot into {} reads {}", to_string(buffer.dtype),

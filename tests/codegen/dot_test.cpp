@@ -21,6 +21,7 @@ struct Shape2 {
   int rows;
   int columns;
   int panel = 0;
+  int ahead_stride = 0;
 };
 
 // y = start + a . b, with a of [rows, k] and b of [k, columns], or panels [columns / c, k, c] of
@@ -50,6 +51,10 @@ tile::TileProgram product(const Shape2& shape, DType a_dtype, DType b_dtype, con
   dot.depth = pool.size_of(k);
   dot.rows = shape.rows;
   dot.columns = shape.columns;
+  if (shape.ahead_stride != 0) {  // past the end of b
+    dot.ahead = program.at_offset(b, k * shape.columns);
+    dot.ahead_stride = shape.ahead_stride;
+  }
   program.dot(dot);
   program.unrolled("m", shape.rows, [&](Expr m) {
     program.vector("p", shape.columns, [&](Expr p) {
@@ -98,6 +103,20 @@ void check_product(const Shape2& shape, DType a_dtype, DType b_dtype, std::int64
         ASSERT_EQ(actual.real, expected) << i << ", " << j << " of depth " << k << ' ' << where;
       } else {
         ASSERT_EQ(actual.integer, integer) << i << ", " << j << " of depth " << k << ' ' << where;
+      }
+    }
+  }
+}
+
+// Prefetches read nothing: neither the result nor what lies behind the operand matters to them.
+TEST(Dot, FetchesAheadOfItself) {
+  const Dim k = Dim::symbol("k");
+  for (const Target& target : test_targets()) {
+    for (const int stride : {4, 5, 64}) {
+      const Shape2 shape{.rows = 4, .columns = 32, .ahead_stride = stride};
+      const KernelRunner kernel(product(shape, DType::F32, DType::F32, k), target);
+      for (const std::int64_t depth : {0, 3, 4, 33}) {
+        check_product(shape, DType::F32, DType::F32, depth, kernel, target.name);
       }
     }
   }

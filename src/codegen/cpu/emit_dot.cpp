@@ -13,6 +13,8 @@ namespace {
 
 // How many steps of depth a loop iteration takes.
 constexpr int kDepthUnroll = 4;
+// Bytes that one prefetch brings.
+constexpr int kCacheLine = 64;
 
 // The widest vectors that rows of the tile are made of.
 int dot_lanes(const tile::Dot& dot, int full_lanes) {
@@ -77,6 +79,11 @@ DotEmitter::Operands DotEmitter::operands(const tile::Dot& dot) {
     }
     operands.b_offsets.push_back(offset);
   }
+  if (dot.ahead) {
+    operands.ahead = memory_.address(*dot.ahead);
+    operands.ahead_bytes =
+        dot.ahead_stride * byte_size(tile::memory_dtype(emission_.program, *dot.ahead));
+  }
   return operands;
 }
 
@@ -98,6 +105,8 @@ DotEmitter::Tile DotEmitter::loop(const Operands& operands, Tile tile, llvm::Val
     phis.back()->addIncoming(accumulator, before);
     inside.push_back(phis.back());
   }
+  // A step by itself is the rest of a depth: not worth it.
+  if (operands.ahead != nullptr && steps > 1) fetch_ahead(operands, k, steps);
   for (int i = 0; i < steps; ++i) {
     step(operands, inside,
          i == 0 ? k : builder.CreateNUWAdd(k, builder.getInt64(static_cast<std::uint64_t>(i))));
@@ -116,6 +125,20 @@ DotEmitter::Tile DotEmitter::loop(const Operands& operands, Tile tile, llvm::Val
     tile[i] = merged;
   }
   return tile;
+}
+
+void DotEmitter::fetch_ahead(const Operands& operands, llvm::Value* k, int steps) {
+  auto& builder = emission_.builder;
+  llvm::Value* const offset =
+      builder.CreateMul(k, builder.getInt64(static_cast<std::uint64_t>(operands.ahead_bytes)));
+  for (int byte = 0; byte < steps * operands.ahead_bytes; byte += kCacheLine) {
+    llvm::Value* const at =
+        builder.CreateAdd(offset, builder.getInt64(static_cast<std::uint64_t>(byte)));
+    // To read, kept in the second-level cache and beyond, as data.
+    builder.CreateIntrinsic(llvm::Intrinsic::prefetch, {operands.ahead->getType()},
+                            {builder.CreateGEP(builder.getInt8Ty(), operands.ahead, at),
+                             builder.getInt32(0), builder.getInt32(2), builder.getInt32(1)});
+  }
 }
 
 void DotEmitter::step(const Operands& operands, Tile& tile, llvm::Value* k) {

@@ -29,6 +29,8 @@ class DotEmitter {
     llvm::Value* b = nullptr;
     llvm::Value* b_depth_stride = nullptr;
     std::vector<llvm::Value*> b_offsets;  // of each vector of a row
+    llvm::Value* ahead = nullptr;         // null: nothing is fetched ahead
+    int ahead_bytes = 0;                  // a step
     DType a_dtype = DType::F32;
     DType b_dtype = DType::F32;
   };
@@ -37,6 +39,8 @@ class DotEmitter {
   // for (k = begin; k < end; k += steps): the steps, one after the other. Returns the tile after
   // it.
   Tile loop(const Operands& operands, Tile tile, llvm::Value* begin, llvm::Value* end, int steps);
+  // Fetches what `steps` steps from k on fetch ahead.
+  void fetch_ahead(const Operands& operands, llvm::Value* k, int steps);
   void step(const Operands& operands, Tile& tile, llvm::Value* k);
   llvm::Value* load_a(const Operands& operands, int row, llvm::Value* k);
   llvm::Value* load_b(const Operands& operands, int vector, llvm::Value* k);

@@ -152,7 +152,7 @@ class ContractEmitter {
     };
     return emit_register_tile(
         lowering_, compute_, rows, blocking_.tile_columns, left_operand(row, depth0),
-        right_operand(panel, depth0), depth,
+        right_operand(rows, row, panel, depth0, depth), depth,
         [&](Expr i, Expr j) -> Expected<Expr> {
           return partial_ ? program_.load(partial_at(i, j)) : zero();
         },
@@ -191,7 +191,8 @@ class ContractEmitter {
             math_.size(depth_stride)};
   }
 
-  DotOperand right_operand(Expr panel, Expr depth0) {
+  // Of the tile of `rows` rows at `row`. The full tiles of a panel fetch the next one between them.
+  DotOperand right_operand(int rows, Expr row, Expr panel, Expr depth0, Expr depth) {
     const Dim width = blocking_.tile_columns;
     if (!packed_weights_) {
       return {program_.at_offset(*packed_columns_, math_.mul(panel, Dim(blocking_.depth))), kNoExpr,
@@ -207,7 +208,15 @@ class ContractEmitter {
     Expr offset = batch_offset(batch, strides);
     offset = math_.add(offset, math_.mul(math_.add(column0_, panel), contraction_.depth));
     offset = math_.add(offset, math_.mul(depth0, width));
-    return {program_.at_offset(*packed_weights_, offset), kNoExpr, math_.size(width)};
+    DotOperand operand{program_.at_offset(*packed_weights_, offset), kNoExpr, math_.size(width)};
+    if (rows == blocking_.tile_rows) {
+      const Expr tile = math_.div(row, Dim(rows));
+      const Expr fetched = program_.mul(math_.mul(tile, Dim(blocking_.ahead_stride)), depth);
+      const Expr next_panel = math_.add(offset, math_.size(contraction_.depth * width));
+      operand.ahead = program_.at_offset(*packed_weights_, math_.add(next_panel, fetched));
+      operand.ahead_stride = blocking_.ahead_stride;
+    }
+    return operand;
   }
 
   Index operand_index(const Value* operand, Expr first, Expr second) {

@@ -40,22 +40,28 @@ ContractBlocking contract_blocking(const Target& target, DType compute,
 
   // Half of the cache for A; the other half is for the panels of B that pass by and for C.
   const std::int64_t fitting = target.l2_bytes / 2 / (element * blocking.depth);
-  constexpr std::int64_t kMostRows = 132;  // whole tiles of 4 and of 6
-  blocking.rows = round_down(std::min(fitting, kMostRows), blocking.tile_rows);
+  const bool large_cache = target.l2_bytes >= (1 << 20);
+  const std::int64_t most_rows = large_cache ? 204 : 132;  // whole tiles of 4 and of 6
+  blocking.rows = round_down(std::min(fitting, most_rows), blocking.tile_rows);
   if (const auto known = rows.constant(); known && *known > 0) {
     // Blocks of equal size rather than a short last one.
     const std::int64_t blocks = (*known + blocking.rows - 1) / blocking.rows;
     blocking.rows = round_up_to((*known + blocks - 1) / blocks, blocking.tile_rows);
   }
 
-  // Enough tasks for the threads to share evenly, few enough for A's block to be read again. Four
+  // Enough tasks for the threads to share evenly, few enough for A's block to be read again. Few
   // panels keep C's block small, but rows that each task packs for itself should serve many
   // columns.
-  const std::int64_t most_panels = packs_rows ? 16 : 4;
+  const std::int64_t most_panels = packs_rows ? 16 : large_cache ? 8 : 4;
   constexpr std::int64_t kTasksPerThread = 4;
   const std::int64_t panels = columns.constant().value_or(0) / blocking.tile_columns;
   const std::int64_t wanted = panels / (kTasksPerThread * target.cores);
   blocking.columns = std::clamp<std::int64_t>(wanted, 1, most_panels) * blocking.tile_columns;
+
+  constexpr std::int64_t kAheadBytes = 16;  // a cache line in four steps
+  const std::int64_t tiles = blocking.rows / blocking.tile_rows;
+  const std::int64_t wanted_ahead = (blocking.tile_columns + tiles - 1) / tiles;
+  blocking.ahead_stride = static_cast<int>(round_up_to(wanted_ahead, kAheadBytes / element));
   return blocking;
 }
 

@@ -17,6 +17,7 @@ struct ContractBlocking {
   std::int64_t rows = 0;     // multiple of tile_rows
   std::int64_t columns = 0;  // multiple of tile_columns
   std::int64_t depth = 0;    // of one block
+  int ahead_stride = 0;      // elements of the next panel that a tile fetches with a step of depth
 };
 
 // What is to be multiplied: [rows, depth] . [depth, columns].
@@ -32,7 +33,9 @@ struct ContractSizes {
 // whole up to 1536, since accumulators that stay in registers beat a panel that stays in L1; longer
 // ones in blocks of 384. Rows: a block of A and the panels of B that meet it stay in the
 // second-level cache together. Columns: more of them where each task packs its rows of A first, so
-// that they are packed less often.
+// that they are packed less often. Ahead: enough for the tiles of a full block to fetch the next
+// panel between them; weights come from memory or from a cache that cores share, and the first tile
+// of a panel would wait for them.
 ContractBlocking contract_blocking(const Target& target, DType compute, const ContractSizes& sizes);
 
 // Width of the panels that a right operand of `columns` columns is packed into: as many vectors as

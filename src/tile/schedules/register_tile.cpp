@@ -65,6 +65,8 @@ Status emit_register_tile(GroupLowering& lowering, DType compute, int rows, int 
   dot.b = b.start;
   dot.b_depth_stride = b.depth_stride;
   dot.depth = depth;
+  dot.ahead = b.ahead;
+  dot.ahead_stride = b.ahead_stride;
   dot.rows = rows;
   dot.columns = columns;
   program.dot(std::move(dot));

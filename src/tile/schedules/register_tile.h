@@ -26,6 +26,8 @@ struct DotOperand {
   Access start;
   Expr row_stride = kNoExpr;  // left operand only
   Expr depth_stride = kNoExpr;
+  std::optional<Access> ahead = {};  // right operand only: see Dot
+  int ahead_stride = 0;
 };
 
 // acc <- initial(row, column); acc += a . b over `depth`; then finish(row, column, acc element).
