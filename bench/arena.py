@@ -1,7 +1,13 @@
-"""Times Opweld against other engines on the same model: `./dev bench [SUITE]`.
+"""Times Opweld against other engines on the same models: `./dev bench SUITE...`.
 
-Engines take turns run by run, on the same inputs and as many threads, after each has warmed up,
-and their results are compared first: a fast wrong answer is not timed.
+The machine is measured first: what it copies, reads, multiplies and adds at best. Then engines take
+turns run by run, on the same inputs, cores and number of threads, after each has warmed up; their
+results are compared before that, and a wrong answer is not timed.
+
+    ./dev bench                        lists the suites
+    ./dev bench all                    every suite
+    ./dev bench all --quick            tiny sizes and few rounds: does everything still run?
+    ./dev bench norms --rivals openvino
 """
 
 from __future__ import annotations
@@ -9,53 +15,166 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from dataclasses import asdict
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from bench.contest import Contest, Settings, hold_contest
+from bench.document import write_document
+from bench.engines import RIVALS, ours, rivals
+from bench.engines.base import CannotRunError, Engine
+from bench.limits import Limits, format_limits, measure_limits
+from bench.machine import describe_machine
+from bench.models.cache import BUILD
+from bench.plot import plot_suite
+from bench.products import bound_of_fusion
+from bench.report import format_contests, format_summary
 from bench.suites import SUITES
-from bench.suites.contest import Settings, format_contests
+
+RESULTS = BUILD / "bench"
 
 
 def main() -> None:
     """Runs the suites named on the command line, or lists them."""
+    parser = _parser()
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.suites if name not in SUITES and name != "all"]
+    if unknown:
+        parser.error(f"no suite {', '.join(unknown)}; there are all, {', '.join(SUITES)}")
+    if not arguments.suites:
+        for name, suite in SUITES.items():
+            print(f"{name:12} {suite.__doc__.splitlines()[0]}")
+        return
+    names = list(SUITES) if "all" in arguments.suites else arguments.suites
+    limits = _limits_for(arguments.threads)
+    settings = Settings(
+        threads=arguments.threads,
+        rounds=3 if arguments.quick else arguments.rounds,
+        case_seconds=arguments.case_seconds,
+    )
+    # Every engine inherits this: as many cores as threads, the same for all.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: settings.threads])
+    others = rivals(settings.threads, arguments.rivals)
+    report = {
+        "machine": describe_machine(),
+        "limits": {threads: asdict(each) for threads, each in limits.items()},
+        "settings": asdict(settings) | {"quick": arguments.quick, "command": _command()},
+        "engines": _versions(others),
+        "suites": {},
+    }
+    print(format_limits(limits) + "\n", flush=True)
+    results: dict[str, list[Contest]] = {}
+    try:
+        for name in names:
+            results[name] = _run_suite(
+                name, arguments.quick, others, limits[settings.threads], settings
+            )
+            report["suites"][name] = [contest.as_json() for contest in results[name]]
+            _keep(arguments.json, report, {name: results[name]})
+    finally:
+        for engine in others:
+            engine.close()
+    if arguments.document:
+        write_document(report, limits, results)
+    wrong = [
+        f"{contest.name}: {engine} {reason}"
+        for contests in results.values()
+        for contest in contests
+        for engine, reason in contest.missing.items()
+        if engine.startswith("opweld")
+    ]
+    if wrong:
+        sys.exit("\n".join(["./dev bench: Opweld failed:", *wrong]))
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="./dev bench",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help="without any, lists them")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for every engine")
-    parser.add_argument("--rounds", type=int, default=30, help="timed runs of each engine")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers as JSON too")
-    arguments = parser.parse_args()
-    unknown = [name for name in arguments.suites if name not in SUITES]
-    if unknown:
-        parser.error(f"no suite {', '.join(unknown)}; there are {', '.join(SUITES)}")
-    if not arguments.suites:
-        for name, suite in SUITES.items():
-            print(f"{name:12} {suite.__doc__.splitlines()[0]}")
-        return
-    settings = Settings(threads=arguments.threads, rounds=arguments.rounds)
-    results = {name: SUITES[name](settings) for name in arguments.suites}
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help="or all; without, lists them")
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument(
+        "--threads", type=int, default=cores, help=f"of every engine: 1 or {cores} (default)"
+    )
+    parser.add_argument("--rounds", type=int, default=15, help="timed runs of each engine at most")
+    parser.add_argument(
+        "--case-seconds",
+        type=float,
+        default=20.0,
+        help="no further round of a case after so long, once there were five (default: 20)",
+    )
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, few rounds: a smoke run")
+    parser.add_argument(
+        "--rivals", nargs="+", choices=list(RIVALS), help="only these (default: all)"
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        default=RESULTS / "results.json",
+        help="where the numbers go (default: build/bench/results.json), plots beside it",
+    )
+    parser.add_argument(
+        "--document", action="store_true", help="write the results into docs/performance.md"
+    )
+    return parser
+
+
+def _command() -> str:
+    return "./dev bench " + " ".join(sys.argv[1:])
+
+
+def _limits_for(threads: int) -> dict[int, Limits]:
+    print(">> measuring the machine", flush=True)
+    limits = measure_limits()
+    if threads not in limits:
+        known = " or ".join(map(str, limits))
+        raise SystemExit(f"the machine was measured with {known} threads; choose one of these")
+    return limits
+
+
+def _versions(engines: Sequence[Engine]) -> dict[str, str]:
+    """The version of each engine, or why it cannot be used here."""
+    versions = {}
+    for engine in engines:
+        try:
+            versions[engine.name] = engine.version()
+        except CannotRunError as error:
+            versions[engine.name] = f"- ({error})"
+        print(f">> {engine.name}: {versions[engine.name]}", flush=True)
+    return versions
+
+
+def _run_suite(
+    name: str, tiny: bool, others: Sequence[Engine], limits: Limits, settings: Settings
+) -> list[Contest]:
+    contests = []
+    for case in SUITES[name](tiny, settings.threads):
+        start = time.perf_counter()
+        print(f">> {name}: {case.name} ...", end="", flush=True)
+        engines = [(engine, True) for engine in ours(case.levels)]
+        engines += [(engine, False) for engine in others]
+        contest = hold_contest(case, engines, limits, settings)
+        if any(timing.engine == "opweld none" for timing in contest.timings):
+            contest = replace(contest, notes=(bound_of_fusion(case, settings.threads),))
+        contests.append(contest)
+        print(f" {time.perf_counter() - start:.0f} s", flush=True)
+    print(f"\n{name}: {settings.threads} threads, medians of at most {settings.rounds} runs\n")
+    print(format_contests(contests) + "\n")
+    print(format_summary(contests) + "\n", flush=True)
+    return contests
+
+
+def _keep(path: Path, report: dict, results: dict[str, list[Contest]]) -> None:
+    """Writes the numbers so far, and a plot of each of these suites beside them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     for name, contests in results.items():
-        print(f"{name}: {settings.threads} threads, median of {settings.rounds} runs each\n")
-        print(format_contests(contests))
-    if arguments.json:
-        report = {
-            "machine": {"processor": processor_name(), "cores": os.cpu_count()},
-            "settings": asdict(settings),
-            "suites": {name: [asdict(c) for c in cs] for name, cs in results.items()},
-        }
-        arguments.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-
-
-def processor_name() -> str:
-    """The processor's name as the kernel tells it."""
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == "model name":
-            return value.strip()
-    return "unknown"
+        plot_suite(name, contests, path.parent / f"{name}.svg")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from dataclasses import dataclass
 
 from bench.models.cache import BUILD
+from bench.table import table
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Bytes a second of passes over so many bytes: caches are faster than memory."""
+
+    by_size: dict[int, float]
+
+    def at(self, size: float) -> float:
+        """The rate at the measured size that is nearest in proportion."""
+        wanted = math.log(max(size, 1.0))
+        return self.by_size[min(self.by_size, key=lambda known: abs(math.log(known) - wanted))]
 
 
 @dataclass(frozen=True)
@@ -15,26 +29,66 @@ class Limits:
 
     threads: int
     flops: float  # fp32 multiply-adds count two, a second
-    copy_bytes: float  # read and written bytes both count, a second
-    read_bytes: float  # a second
+    copy_bytes: Rates  # read and written bytes both count
+    read_bytes: Rates
+    bf16_flops: float | None = None  # of the bf16 dot product, where there is one
 
 
-def measure_limits(threads: int) -> Limits:
-    """Runs the loops on 1, 2, 4 ... threads up to all cores; takes those of `threads`.
+def measure_limits() -> dict[int, Limits]:
+    """Runs the loops on one thread and on all; returns the limits by number of threads.
 
-    Raises SystemExit when the program is missing or was not built for so many threads.
+    Each rate is the best of three repetitions. Raises SystemExit when the program is missing.
     """
     program = BUILD / "release" / "bench" / "machine_limits"
     if not program.exists():
         raise SystemExit(f"there is no {program}; build it with: ./dev build")
-    options = ["--benchmark_format=json", "--benchmark_repetitions=3"]
+    options = ["--benchmark_format=json", "--benchmark_repetitions=3", "--benchmark_min_time=0.2"]
     answer = subprocess.run([program, *options], capture_output=True, text=True, check=True)
-    rates: dict[str, list[float]] = {}
-    for run in json.loads(answer.stdout)["benchmarks"]:
-        if run["run_type"] == "iteration" and run["threads"] == threads:
-            rate = run.get("items_per_second") or run["bytes_per_second"]
-            rates.setdefault(run["name"].split("/")[0], []).append(rate)
-    if not rates:
-        raise SystemExit(f"the limits of this machine are not measured for {threads} threads")
-    best = {name: max(values) for name, values in rates.items()}
-    return Limits(threads, best["FusedMultiplyAdd"], best["Copy"], best["Read"])
+    return read_limits(json.loads(answer.stdout)["benchmarks"])
+
+
+def read_limits(runs: list[dict]) -> dict[int, Limits]:
+    """The limits by number of threads, from what the program reports."""
+    best: dict[tuple[int, str, int], float] = {}
+    for run in runs:
+        rate = run.get("items_per_second") or run.get("bytes_per_second")
+        # A loop that this processor does not have reports an error in place of a rate.
+        if run["run_type"] != "iteration" or rate is None:
+            continue
+        name, *arguments = run["name"].split("/")
+        size = int(arguments[0]) if arguments[0].isdecimal() else 0
+        key = (run["threads"], name, size)
+        best[key] = max(rate, best.get(key, 0.0))
+
+    def rates(threads: int, name: str) -> Rates:
+        return Rates({s: rate for (t, n, s), rate in best.items() if (t, n) == (threads, name)})
+
+    return {
+        threads: Limits(
+            threads=threads,
+            flops=best[threads, "FusedMultiplyAdd", 0],
+            copy_bytes=rates(threads, "Copy"),
+            read_bytes=rates(threads, "Read"),
+            bf16_flops=best.get((threads, "Bfloat16Dot", 0)),
+        )
+        for threads in sorted({threads for threads, _, _ in best})
+    }
+
+
+def format_limits(limits: dict[int, Limits]) -> str:
+    """A table with a column for each number of threads."""
+    header = ["", *(f"{threads} thread{'s' * (threads > 1)}" for threads in limits)]
+    every = list(limits.values())
+
+    def row(label: str, rates: list[float | None], unit: str) -> list[str]:
+        return [label, *("-" if r is None else f"{r / 1e9:,.0f} {unit}" for r in rates)]
+
+    rows = [
+        row("fp32 multiply-add", [each.flops for each in every], "GFLOP/s"),
+        row("bf16 dot product", [each.bf16_flops for each in every], "GFLOP/s"),
+    ]
+    for name in ("copy", "read"):
+        for size in sorted(getattr(every[0], f"{name}_bytes").by_size):
+            found = [getattr(each, f"{name}_bytes").by_size.get(size) for each in every]
+            rows.append(row(f"{name}, {size >> 20} MB touched", found, "GB/s"))
+    return table(header, rows)

@@ -1,9 +1,13 @@
 // What the machine itself can do: the yardstick of every other benchmark.
 //
 // FusedMultiplyAdd counts the fp32 flops of a loop of independent fused multiply-adds in the widest
-// vectors there are; Copy and Read count the bytes of streaming passes over more memory than caches
-// hold. Each runs on as many threads as asked for, every thread on data of its own.
+// vectors there are, Bfloat16Dot those of the instruction that adds two bf16 products to an fp32
+// sum, where the processor has it. Copy and Read count the bytes of passes over memory; their
+// argument says how many bytes a pass touches on all threads together, so that the rate of a cache
+// and that of memory are told apart. Each runs on as many threads as asked for, every thread on
+// data of its own.
 #include <benchmark/benchmark.h>
+#include <immintrin.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -79,35 +83,91 @@ void FusedMultiplyAdd(benchmark::State& state) {
   const bool medium = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   const auto steps = wide ? steps_512 : (medium ? steps_256 : steps_128);
   const std::int64_t lanes = wide ? 16 : (medium ? 8 : 4);
-  for (auto _ : state) benchmark::DoNotOptimize(steps(0.5F));
+  for (auto _ : state) {
+    float factor = 0.5F;
+    benchmark::DoNotOptimize(factor);  // or one call would do for all
+    benchmark::DoNotOptimize(steps(factor));
+  }
   state.SetItemsProcessed(state.iterations() * 2 * lanes * kSums * kSteps);
 }
 
-constexpr std::size_t kStreamed = std::size_t{64} << 20;
+// Each of 16 lanes multiplies two pairs and adds both products to its sum: 4 flops.
+constexpr std::int64_t kDotFlops = 64;
+// The dot product takes several times as long to finish as a multiply-add does.
+constexpr int kDotSums = 24;
+
+[[gnu::target("avx512f,avx512bw,avx512bf16")]] float dot_steps_bf16(float factor) {
+  const __m512bh pairs = _mm512_cvtne2ps_pbh(_mm512_set1_ps(factor), _mm512_set1_ps(factor));
+  __m512 sums[kDotSums];
+#pragma GCC unroll 24
+  for (int i = 0; i < kDotSums; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
+  for (int step = 0; step < kSteps; ++step) {
+#pragma GCC unroll 24  // so that the sums stay in registers
+    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, pairs, pairs);
+  }
+  float total = 0;
+#pragma GCC unroll 24
+  for (const __m512& sum : sums) total += _mm512_reduce_add_ps(sum);
+  return total;
+}
+
+void Bfloat16Dot(benchmark::State& state) {
+  if (__builtin_cpu_supports("avx512bf16") == 0) {
+    state.SkipWithError("this processor has no bf16 dot product");
+    return;
+  }
+  for (auto _ : state) {
+    float factor = 0.5F;
+    benchmark::DoNotOptimize(factor);
+    benchmark::DoNotOptimize(dot_steps_bf16(factor));
+  }
+  state.SetItemsProcessed(state.iterations() * kDotFlops * kDotSums * kSteps);
+}
+
+// The bytes of one thread in one buffer: a pass touches `argument` bytes in `buffers` buffers on
+// all threads. A multiple of what the loops take in a step.
+std::size_t share(const benchmark::State& state, std::int64_t buffers) {
+  constexpr std::int64_t kStep = 4096;
+  return static_cast<std::size_t>(state.range(0) / buffers / state.threads() / kStep * kStep);
+}
 
 void Copy(benchmark::State& state) {
-  const std::vector<char> from(kStreamed, 1);
-  std::vector<char> to(kStreamed);
+  const std::size_t bytes = share(state, 2);
+  const std::vector<char> from(bytes, 1);
+  std::vector<char> to(bytes);
   for (auto _ : state) {
-    std::memcpy(to.data(), from.data(), kStreamed);
+    std::memcpy(to.data(), from.data(), bytes);
     benchmark::ClobberMemory();
   }
-  state.SetBytesProcessed(state.iterations() * 2 * static_cast<std::int64_t>(kStreamed));
+  state.SetBytesProcessed(state.iterations() * 2 * static_cast<std::int64_t>(bytes));
 }
 
 void Read(benchmark::State& state) {
-  const std::vector<std::uint64_t> from(kStreamed / sizeof(std::uint64_t), 1);
+  const std::size_t bytes = share(state, 1);
+  const std::vector<std::uint64_t> from(bytes / sizeof(std::uint64_t), 1);
   const auto sum = __builtin_cpu_supports("avx2") != 0 ? sum_256 : sum_128;
   for (auto _ : state) benchmark::DoNotOptimize(sum(from.data(), from.size()));
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kStreamed));
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 
 int threads() {
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
-BENCHMARK(FusedMultiplyAdd)->ThreadRange(1, threads())->UseRealTime();
-BENCHMARK(Copy)->ThreadRange(1, threads())->UseRealTime();
-BENCHMARK(Read)->ThreadRange(1, threads())->UseRealTime();
+// One thread and all of them.
+void on_threads(benchmark::internal::Benchmark* benchmark) {
+  benchmark->UseRealTime()->Threads(1);
+  if (threads() > 1) benchmark->Threads(threads());
+}
+
+void on_sizes(benchmark::internal::Benchmark* benchmark) {
+  for (const std::int64_t megabytes : {1, 4, 16, 64, 256}) benchmark->Arg(megabytes << 20);
+  on_threads(benchmark);
+}
+
+BENCHMARK(FusedMultiplyAdd)->Apply(on_threads);
+BENCHMARK(Bfloat16Dot)->Apply(on_threads);
+BENCHMARK(Copy)->Apply(on_sizes);
+BENCHMARK(Read)->Apply(on_sizes);
 
 }  // namespace

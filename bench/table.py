@@ -20,6 +20,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]], indent: int =
     return "\n".join([line(cells[0]), rule, *map(line, cells[1:])])
 
 
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """The same as Markdown, unaligned, so that a changed number changes one line."""
+    lines = [list(header), ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
 def megabytes(count: int) -> str:
     """Bytes as 10^6, as memory traffic is usually told."""
     return f"{count / 1e6:,.1f} MB"
@@ -27,4 +33,6 @@ def megabytes(count: int) -> str:
 
 def milliseconds(seconds: float) -> str:
     """A time with three to four significant digits."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e3:.3f} ms"
     return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds * 1e3:.0f} ms"

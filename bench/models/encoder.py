@@ -88,11 +88,13 @@ def build_encoder(folder: Path) -> None:
             weights.add(name, value.T if _is_linear(name) else value)
     weights.close()
     graph = GraphWriter(OPSET, weights)
-    mask = _attention_mask(graph)
+    mask = attention_mask(graph)
     hidden = _embeddings(graph, config)
     for layer in range(config.num_hidden_layers):
         last = layer == config.num_hidden_layers - 1
-        hidden = _layer(graph, config, layer, hidden, mask, "last_hidden_state" if last else None)
+        hidden = encoder_layer(
+            graph, config, layer, hidden, mask, "last_hidden_state" if last else None
+        )
     tokens = ["batch", "sequence"]
     graph.save(
         folder / "model.onnx",
@@ -114,7 +116,7 @@ def _is_linear(name: str) -> bool:
     return name.startswith("encoder.") and name.endswith(".weight") and "LayerNorm" not in name
 
 
-def _attention_mask(graph: GraphWriter) -> str:
+def attention_mask(graph: GraphWriter) -> str:
     """1 and 0 per token -> 0 and the lowest float, shaped [batch, 1, 1, sequence]."""
     mask = graph.node("Unsqueeze", "attention_mask", graph.constant([1], np.int64))
     mask = graph.node("Unsqueeze", mask, graph.constant([2], np.int64))
@@ -148,7 +150,7 @@ def _embeddings(graph: GraphWriter, config: Config) -> str:
     return _layer_norm(graph, config, "embeddings", total)
 
 
-def _layer(
+def encoder_layer(
     graph: GraphWriter, config: Config, index: int, hidden: str, mask: str, output: str | None
 ) -> str:
     """One encoder layer; its result is the tensor `output` when that is given."""

@@ -1,12 +1,24 @@
-"""The suites of `./dev bench`: each takes the settings and returns its contests."""
+"""The suites of `./dev bench`.
+
+Each takes whether tiny sizes will do and how many threads there are, and returns its cases; the
+first line of its docstring says what it measures.
+"""
 
 from collections.abc import Callable
 
-from bench.suites.contest import Contest, Settings
+from bench.case import Case
+from bench.suites.attention import attention
 from bench.suites.encoder import encoder
+from bench.suites.layer import layer
 from bench.suites.matmul import matmul
+from bench.suites.norms import norms
+from bench.suites.pointwise import pointwise
 
-SUITES: dict[str, Callable[[Settings], list[Contest]]] = {
-    "encoder": encoder,
+SUITES: dict[str, Callable[[bool, int], list[Case]]] = {
+    "pointwise": pointwise,
+    "norms": norms,
     "matmul": matmul,
+    "attention": attention,
+    "layer": layer,
+    "encoder": encoder,
 }

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
-import numpy as np
-
-from bench.models.encoder import ensure_encoder
+from bench.case import Case, Target, Twin, Work
+from bench.models.encoder import Config, ensure_encoder, package_folder
 from bench.models.sentences import passage
-from bench.opweld_command import profile_model
-from bench.suites.contest import Contest, Settings, hold_contest
+from bench.opweld_command import FUSION_LEVELS
 
 SHAPES = [(1, 16), (1, 128), (1, 512), (8, 128)]
 
@@ -18,28 +13,36 @@ SHAPES = [(1, 16), (1, 128), (1, 512), (8, 128)]
 TOLERANCE = 1e-4
 
 
-def encoder(settings: Settings) -> list[Contest]:
-    """The MiniLM sentence encoder, fp32, against ONNX Runtime."""
+def encoder(tiny: bool, threads: int) -> list[Case]:
+    """The MiniLM sentence encoder from end to end, in fp32."""
+    del threads
+    return [encode(*shape) for shape in ([(1, 4)] if tiny else SHAPES)]
+
+
+def encode(batch: int, length: int) -> Case:
+    """All six layers on so many texts of so many tokens."""
     files = ensure_encoder()
-    contests = []
-    for batch, length in SHAPES:
-        inputs = passage(files.tokenizer, batch, length)
-        name = f"batch {batch}, length {length}"
-        contest = hold_contest(name, files.model, inputs, TOLERANCE, settings)
-        share = share_of_products(files.model, inputs, settings)
-        note = (
-            f"unfused, matmuls take {share:.0%} of the time: with the same matmuls, fusion gains "
-            f"{1 / share:.2f}x at most"
-        )
-        contests.append(replace(contest, notes=(note,)))
-    return contests
+    config = Config.load(package_folder() / "config.json")
+    return Case(
+        f"batch {batch}, length {length}",
+        files.model,
+        passage(files.tokenizer, batch, length),
+        TOLERANCE,
+        encoder_work(config, batch, length),
+        Twin("bench.twins.bert", "Encoder", {"heads": config.num_attention_heads}),
+        target=Target(ratio=0.8) if (batch, length) == (1, 128) else Target(),
+        levels=FUSION_LEVELS,
+    )
 
 
-def share_of_products(model: Path, inputs: dict[str, np.ndarray], settings: Settings) -> float:
-    """How much of an unfused run is spent in matmuls, which fusion does not make less of."""
-    kernels = profile_model(model, inputs, "--fusion=none", f"--threads={settings.threads}")
-    seconds = {
-        kind: sum(k["median_seconds"] for k in kernels if k["kind"] == kind)
-        for kind in {kernel["kind"] for kernel in kernels}
-    }
-    return seconds["contract"] / sum(seconds.values())
+def encoder_work(config: Config, batch: int, length: int) -> Work:
+    """The arithmetic of matmuls and attention; the weights of the layers read once."""
+    hidden, layers = config.hidden_size, config.num_hidden_layers
+    # Four projections, and a feed-forward of four times the width.
+    weights = layers * 12 * hidden * hidden
+    attended = layers * 4 * hidden * length * length
+    return Work(
+        read_bytes=4 * weights,
+        written_bytes=4 * batch * length * hidden,
+        flops=2 * batch * length * weights + batch * attended,
+    )

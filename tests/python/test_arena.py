@@ -1,13 +1,31 @@
-"""The benchmark's own arithmetic: turns, differences and tables."""
+"""The benchmark's own arithmetic: turns, differences, contests, floors and tables."""
 
+import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_engines import FixedEngine
 
 from bench import turns
-from bench.suites.contest import Contest, Timing, format_contests, largest_difference
-from bench.table import megabytes, milliseconds, table
+from bench.arena import SUITES
+from bench.case import Case, Target, Work
+from bench.contest import Contest, Settings, Timing, hold_contest, largest_difference
+from bench.document import BEGIN, END, replaced
+from bench.engines.base import CannotRunError
+from bench.limits import Limits, Rates, format_limits, read_limits
+from bench.models.cache import ROOT
+from bench.models.text_model import text_model
+from bench.plot import plot_suite
+from bench.products import share_of_products
+from bench.report import format_contests, format_reasons, format_summary, format_times
+from bench.table import markdown_table, megabytes, milliseconds, table
+
+FLAT = Rates({1 << 20: 100e9, 256 << 20: 10e9})
+LIMITS = Limits(threads=2, flops=200e9, copy_bytes=FLAT, read_bytes=Rates({1 << 20: 50e9}))
 
 
 def test_each_engine_runs_once_per_round_and_each_comes_first(
@@ -33,6 +51,31 @@ def test_each_engine_runs_once_per_round_and_each_comes_first(
     assert order[runs_a_turn - 1 :: runs_a_turn] == order[::runs_a_turn]
 
 
+def test_rounds_end_with_the_budget_but_not_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 0)
+    runs = {"a": lambda: 1.0}
+    assert len(turns.take_turns(runs, 9, budget_seconds=0)["a"]) == turns.LEAST_ROUNDS
+    assert len(turns.take_turns(runs, 9, budget_seconds=60)["a"]) == 9
+    assert len(turns.take_turns(runs, 2, budget_seconds=0)["a"]) == 2
+
+
+def test_who_cannot_go_on_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 0)
+    runs_left = iter(range(9))
+
+    def tire() -> float:
+        if next(runs_left, None) is None:
+            raise CannotRunError("no more")
+        return 1.0
+
+    runs = {"a": lambda: 1.0, "b": tire}
+    failed: dict[str, str] = {}
+    assert turns.take_turns(runs, 6, failed=failed) == {"a": [1.0] * 6}
+    assert failed == {"b": "no more"}
+    with pytest.raises(CannotRunError, match="no more"):
+        turns.take_turns(runs, 1)
+
+
 def test_the_largest_difference_is_over_all_outputs_and_shows_nan() -> None:
     expected = {"x": np.array([1.0, 2.0]), "y": np.zeros((0, 3))}
     assert largest_difference(expected, expected) == 0
@@ -50,28 +93,220 @@ def test_half_precision_is_compared_without_overflow() -> None:
     assert largest_difference({"x": top}, {"x": -top}) == 2 * float(top[0])
 
 
-def test_a_contest_is_a_row_per_engine() -> None:
-    timings = [Timing("one", 0.002, 0.001, 1.0, 0.0), Timing("two", 0.25, 0.2, 125.0, 1e-6)]
-    text = format_contests([Contest("batch 1", timings)])
-    rows = [" ".join(line.split()) for line in text.splitlines()]
-    assert rows[2:] == [
-        "batch 1 one 2.00 ms 1.00 ms 1.00x 0.0e+00",
-        "two 250 ms 200 ms 125.00x 1.0e-06",
+@pytest.fixture
+def case() -> Case:
+    model = text_model("arena test", "g (float[2] x) => (float[2] y) { y = Add(x, x) }")
+    other = text_model("arena test other", "g (float[2] x) => (float[2] y) { y = Sum(x, x) }")
+    return Case(
+        name="double",
+        model=model,
+        inputs={"x": np.array([1.0, 2.0], np.float32)},
+        tolerance=0.5,
+        work=Work(flops=1e8),
+        spellings={"summed": other},
+        target=Target(floor=0.4, ratio=0.6),
+    )
+
+
+def double(inputs: dict) -> dict:
+    return {"y": inputs["x"] * 2}
+
+
+def test_a_contest_times_who_is_right_and_says_why_others_are_not(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 0)
+
+    def refuse(inputs: dict) -> dict:
+        raise CannotRunError("not today")
+
+    ours = FixedEngine("opweld", 0.001, double)
+    first = FixedEngine("first", 0.004, double)
+    # As if it took the model's PyTorch twin, of which there is one spelling.
+    first.reads_onnx = False
+    second = FixedEngine("second", 0.002, lambda inputs: {"y": inputs["x"] * 2 + 0.25})
+    engines = [
+        *[(ours, True), (first, False), (second, False)],
+        (FixedEngine("wrong", 1.0, lambda inputs: {"y": inputs["x"] * 3}), False),
+        (FixedEngine("nan", 1.0, lambda inputs: {"y": inputs["x"] * math.nan}), False),
+        (FixedEngine("shy", 1.0, refuse), False),
+    ]
+    for engine, _ in engines[3:]:
+        engine.reads_onnx = False
+    contest = hold_contest(case, engines, LIMITS, Settings(threads=2, rounds=4))
+    assert [timing.engine for timing in contest.timings] == [
+        "opweld",
+        "first",
+        "second",
+        "second, summed",
+    ]
+    assert contest.reference == "first"
+    assert contest.missing == {
+        "shy": "not today",
+        "wrong": "wrong: differs from first by 2; 0.5 is allowed",
+        "nan": "wrong: differs from first by nan; 0.5 is allowed",
+    }
+    assert [task.model for task in second.loads] == [case.model, case.spellings["summed"]]
+    assert [task.model for task in ours.loads] == [case.model]
+    assert all(task.outputs == ("y",) and task.threads == 2 for task in second.loads)
+    assert (ours.closed, first.closed, second.closed) == (1, 1, 2)
+    assert contest.best_rival().engine == "second"
+    assert [contest.ratio(timing) for timing in contest.timings] == [0.5, 2.0, 1.0, 1.0]
+    assert contest.floor_seconds == 0.0005
+    assert contest.fraction(contest.ours()) == 0.5
+    assert contest.reached is True
+    described = json.loads(json.dumps(contest.as_json()))
+    assert described["best_rival"] == "second"
+    assert described["timings"][0] == {
+        "engine": "opweld",
+        "ours": True,
+        "median_seconds": 0.001,
+        "fastest_seconds": 0.001,
+        "spread": 0.0,
+        "difference": 0.0,
+        "kernels": None,
+        "compile_seconds": 0.25,
+        "ratio_to_best_rival": 0.5,
+        "fraction_of_floor": 0.5,
+    }
+
+
+def test_without_a_rival_there_is_nothing_to_compare_with(case: Case) -> None:
+    with pytest.raises(CannotRunError, match="nothing can be compared"):
+        hold_contest(case, [(FixedEngine("opweld", 1.0, double), True)], LIMITS, Settings(1, 2))
+
+
+def test_targets_are_met_in_all_their_parts_or_in_either() -> None:
+    both = Target(floor=0.9, ratio=0.8)
+    assert str(both) == ">= 90%, <= 0.80x"
+    assert both.reached(0.9, 0.8, None)
+    assert not both.reached(0.89, 0.8, None)
+    assert not both.reached(0.9, None, None)
+    either = Target(floor=0.95, ratio=0.85, either=True, kernels=3)
+    assert str(either) == ">= 95% or <= 0.85x, 3 kernels"
+    assert either.reached(0.1, 0.85, 3)
+    assert either.reached(0.95, 2.0, 3)
+    assert not either.reached(0.9, 0.9, 3)
+    assert not either.reached(0.95, 0.5, 4)
+    assert not either.reached(0.95, 0.5, None)
+    assert str(Target()) == ""
+
+
+def test_the_floor_is_the_larger_of_bytes_and_arithmetic() -> None:
+    assert Work(flops=200e9).floor(LIMITS) == 1.0
+    # 256 MB read and written move at the rate of copying so much, 2 MB in the caches.
+    assert Work(128 << 20, 128 << 20, flops=1e6).floor(LIMITS) == (256 << 20) / 10e9
+    assert Work(1 << 20, 1 << 20).floor(LIMITS) == (2 << 20) / 100e9
+    # What hardly writes is held to the rate of reading.
+    assert Work(read_bytes=50e9, written_bytes=0).floor(LIMITS) == 1.0
+    assert Work().floor(LIMITS) == 0.0
+
+
+def test_limits_are_the_best_repetition_and_absent_where_a_loop_is() -> None:
+    def run(name: str, threads: int, **rate: float) -> dict:
+        return {"name": name, "threads": threads, "run_type": "iteration", **rate}
+
+    runs = [
+        run("FusedMultiplyAdd/real_time/threads:1", 1, items_per_second=1e9),
+        run("FusedMultiplyAdd/real_time/threads:1", 1, items_per_second=3e9),
+        {**run("FusedMultiplyAdd", 1, items_per_second=9e9), "run_type": "aggregate"},
+        run("FusedMultiplyAdd/real_time/threads:2", 2, items_per_second=5e9),
+        {**run("Bfloat16Dot/real_time/threads:1", 1), "error_occurred": True},
+        run("Bfloat16Dot/real_time/threads:2", 2, items_per_second=8e9),
+    ]
+    for threads in (1, 2):
+        runs.append(run("Copy/1048576/real_time", threads, bytes_per_second=4e9 * threads))
+        runs.append(run("Read/4194304/real_time", threads, bytes_per_second=7e9 * threads))
+    limits = read_limits(runs)
+    assert limits[1] == Limits(1, 3e9, Rates({1 << 20: 4e9}), Rates({4 << 20: 7e9}), None)
+    assert limits[2] == Limits(2, 5e9, Rates({1 << 20: 8e9}), Rates({4 << 20: 14e9}), 8e9)
+    lines = [" ".join(line.split()) for line in format_limits(limits).splitlines()]
+    assert lines[2:] == [
+        "fp32 multiply-add 3 GFLOP/s 5 GFLOP/s",
+        "bf16 dot product - 8 GFLOP/s",
+        "copy, 1 MB touched 4 GB/s 8 GB/s",
+        "read, 4 MB touched 7 GB/s 14 GB/s",
     ]
 
 
-def test_a_floor_is_told_as_a_fraction_and_notes_come_last() -> None:
-    contest = Contest("small", [Timing("one", 0.002, 0.001, 1.0, 0.0)], notes=("a note",))
-    text = format_contests([contest.against(0.001)])
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert lines[0].endswith("of peak")
-    assert lines[2] == "small one 2.00 ms 1.00 ms 1.00x 0.0e+00 50%"
-    assert lines[-1] == "small: a note"
+def contests() -> list[Contest]:
+    timings = [
+        Timing("opweld", True, 0.002, 0.001, 0.05, 1e-6, kernels=3, compile_seconds=0.5),
+        Timing("one", False, 0.25, 0.2, 0.0, 0.0),
+    ]
+    first = Contest("small", timings, {"two": "no such operator"}, "one", 0.001, ">= 90%", False)
+    second = Contest("large", timings[1:], {"two": "no such operator"}, "one", 0.1, notes=("hm",))
+    return [first, second]
+
+
+def test_a_table_has_a_row_per_engine_and_reasons_below() -> None:
+    rows = [" ".join(line.split()) for line in format_contests(contests()).splitlines()]
+    assert rows[2:] == [
+        "small opweld 2.00 ms 5% 50% 0.01x 1.0e-06",
+        "one 250 ms 0% 0% 1.00x 0.0e+00",
+        "two - - - - -",
+        "large one 250 ms 0% 40% 1.00x 0.0e+00",
+        "two - - - - -",
+        "",
+        "all: two: no such operator",
+        "large: hm",
+    ]
+
+
+def test_the_summary_sets_opweld_beside_floor_rival_and_target() -> None:
+    rows = [" ".join(line.split()) for line in format_summary(contests()).splitlines()]
+    assert rows[2:] == [
+        "small 2.00 ms 5% 3 0.50 s 50% one 0.01x >= 90% no",
+        "large - - - - - one - - -",
+    ]
+
+
+def test_the_document_keeps_what_people_wrote() -> None:
+    assert replaced(f"a\n{BEGIN}\nold\n{END}\nb\n", "new") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb\n"
+    with pytest.raises(ValueError, match="has lost the marks"):
+        replaced("a\nb\n", "new")
+    replaced((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"), "new")
+    assert format_times(contests()).splitlines() == [
+        "|  | floor | opweld | one | two |",
+        "| --- | --- | --- | --- | --- |",
+        "| small | 1.00 ms | 2.00 ms | 250 ms | - |",
+        "| large | 100 ms | - | 250 ms | - |",
+    ]
+    assert format_reasons(contests()) == "- all: two: no such operator\n- large: hm"
+
+
+def test_a_plot_is_left_out_where_nothing_can_draw_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert not plot_suite("suite", contests(), tmp_path / "suite.svg")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_arena_lists_its_suites_without_importing_an_engine() -> None:
+    program = (
+        "import sys; from bench.arena import main; sys.argv = ['bench']; main(); "
+        "print(*sorted({'torch', 'openvino', 'matplotlib', 'onnxruntime'} & set(sys.modules)))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    *listed, imported = answer.stdout.splitlines()
+    assert [line.split()[0] for line in listed] == list(SUITES)
+    assert all(len(line.split()) > 3 for line in listed)
+    assert imported == ""
+
+
+def test_the_share_of_matmuls_bounds_what_fusion_gains() -> None:
+    kernels = [("contract", 3.0), ("map", 0.5), ("contract", 1.0), ("row", 0.5)]
+    assert share_of_products([{"kind": k, "median_seconds": s} for k, s in kernels]) == 0.8
 
 
 def test_tables_align() -> None:
     assert table(["a", "b"], [["long", 1], ["x", 100]], indent=1) == (
         " a       b\n ----  ---\n long    1\n x     100"
     )
+    assert markdown_table(["", "b"], [["long", 1]]) == "|  | b |\n| --- | --- |\n| long | 1 |"
     assert megabytes(1_234_567_890) == "1,234.6 MB"
-    assert [milliseconds(s) for s in (0.0000123, 0.0999, 1.5)] == ["0.01 ms", "99.90 ms", "1500 ms"]
+    times = (0.0000123, 0.00234, 0.0999, 1.5)
+    assert [milliseconds(s) for s in times] == ["0.012 ms", "2.34 ms", "99.90 ms", "1500 ms"]

@@ -1,0 +1,65 @@
+"""Writes the results of a run into docs/performance.md, between two marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.contest import Contest
+from bench.limits import Limits, format_limits
+from bench.models.cache import ROOT
+from bench.report import format_reasons, format_summary, format_times
+from bench.suites import SUITES
+
+DOCUMENT = ROOT / "docs" / "performance.md"
+BEGIN = "<!-- What follows is written by ./dev bench --document. -->"
+END = "<!-- What precedes is written by ./dev bench --document. -->"
+
+
+def write_document(
+    report: dict, limits: dict[int, Limits], results: dict[str, Sequence[Contest]]
+) -> None:
+    """Replaces the measured part of the document. `report` is what the JSON file holds."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(replaced(text, measured_part(report, limits, results)), encoding="utf-8")
+
+
+def replaced(text: str, part: str) -> str:
+    """The text with `part` between its marks. Raises ValueError when they are missing."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{DOCUMENT.name} has lost the marks of its measured part")
+    return f"{before}{begin}\n\n{part}\n\n{end}{after}"
+
+
+def measured_part(
+    report: dict, limits: dict[int, Limits], results: dict[str, Sequence[Contest]]
+) -> str:
+    """The machine, its limits, and for each suite the verdicts, all times, and what is missing."""
+    machine = report["machine"]
+    caches = ", ".join(f"{level} {size}" for level, size in machine["caches"].items())
+    engines = ", ".join(dict.fromkeys(report["engines"].values()))
+    parts = [
+        f"`{report['settings']['command']}`, {report['settings']['threads']} threads, "
+        f"on {machine['processor']}, {machine['cores']} cores "
+        f"({', '.join(machine['instructions'])}), caches {caches}, {machine['memory_gb']} GB, "
+        f"{machine['system']}.\nEngines: {engines}.",
+        "### The machine",
+        indented(format_limits(limits)),
+    ]
+    for name, contests in results.items():
+        title = SUITES[name].__doc__.splitlines()[0].rstrip(".")
+        parts += [
+            f"### {name}: {title}",
+            format_summary(contests, markdown=True),
+            "Medians:",
+            format_times(contests),
+        ]
+        if reasons := format_reasons(contests):
+            parts.append(reasons)
+    return "\n\n".join(parts)
+
+
+def indented(text: str) -> str:
+    """As a block of code in Markdown."""
+    return "\n".join(f"    {line}".rstrip() for line in text.splitlines())

@@ -1,0 +1,94 @@
+"""Results of the arena as text: for the terminal and for docs/performance.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.contest import Contest, Timing
+from bench.table import markdown_table, milliseconds, table
+
+HEADER = ("", "engine", "median", "spread", "of the floor", "of best rival", "difference")
+SUMMARY = (
+    *("", "opweld", "spread", "kernels", "compiled in", "of the floor"),
+    *("best rival", "of its time", "target", "met"),
+)
+
+
+def format_contests(contests: Sequence[Contest]) -> str:
+    """A row for each engine in each contest; who has no timing stands as "-", reasons follow."""
+    rows: list[list[str]] = []
+    for contest in contests:
+        first = len(rows)
+        rows += [_timing_row(contest, timing) for timing in contest.timings]
+        rows += [["", engine, *["-"] * (len(HEADER) - 2)] for engine in contest.missing]
+        rows[first][0] = contest.name
+    return "\n".join([table(HEADER, rows), "", *_reasons(contests)])
+
+
+def format_summary(contests: Sequence[Contest], markdown: bool = False) -> str:
+    """A row for each contest: Opweld against the floor, the best rival and the target."""
+    rows = [_summary_row(contest) for contest in contests]
+    return (markdown_table if markdown else table)(SUMMARY, rows)
+
+
+def format_times(contests: Sequence[Contest]) -> str:
+    """A Markdown table of the medians: a row for each contest, a column for each engine."""
+    engines = list(
+        dict.fromkeys(
+            name
+            for contest in contests
+            for name in [*(t.engine for t in contest.timings), *contest.missing]
+        )
+    )
+    # Ours first, then the rivals in the order in which they are listed everywhere.
+    engines.sort(key=lambda name: not name.startswith("opweld"))
+    rows = []
+    for contest in contests:
+        medians = {t.engine: milliseconds(t.median_seconds) for t in contest.timings}
+        floor = milliseconds(contest.floor_seconds)
+        rows.append([contest.name, floor, *(medians.get(engine, "-") for engine in engines)])
+    return markdown_table(["", "floor", *engines], rows)
+
+
+def format_reasons(contests: Sequence[Contest]) -> str:
+    """A Markdown list of what the tables leave open: notes, and why an engine has no time."""
+    return "\n".join(f"- {line.strip()}" for line in _reasons(contests))
+
+
+def _timing_row(contest: Contest, timing: Timing) -> list[str]:
+    ratio = contest.ratio(timing)
+    return [
+        "",
+        timing.engine,
+        milliseconds(timing.median_seconds),
+        f"{timing.spread:.0%}",
+        f"{contest.fraction(timing):.0%}",
+        "-" if ratio is None else f"{ratio:.2f}x",
+        f"{timing.difference:.1e}",
+    ]
+
+
+def _summary_row(contest: Contest) -> list[str]:
+    timing, best = contest.ours(), contest.best_rival()
+    rival = [best.engine if best else "-"]
+    verdict = [contest.target or "-", {None: "-", True: "yes", False: "no"}[contest.reached]]
+    if timing is None:
+        return [contest.name, *["-"] * 5, *rival, "-", *verdict]
+    row = _timing_row(contest, timing)
+    told = ["-" if timing.kernels is None else str(timing.kernels)]
+    told.append("-" if timing.compile_seconds is None else f"{timing.compile_seconds:.2f} s")
+    return [contest.name, row[2], row[3], *told, row[4], *rival, row[5], *verdict]
+
+
+def _reasons(contests: Sequence[Contest]) -> list[str]:
+    """The same reason in several contests is told once, with the names of all."""
+    where: dict[str, list[str]] = {}
+    for contest in contests:
+        for engine, reason in contest.missing.items():
+            where.setdefault(f"{engine}: {reason}", []).append(contest.name)
+        for note in contest.notes:
+            where.setdefault(note, []).append(contest.name)
+    return [
+        f"  {'all' if len(names) == len(contests) > 1 else '; '.join(names)}: {reason}"
+        for reason, names in where.items()
+    ]

@@ -1,0 +1,62 @@
+"""Engines that do as they are told, for tests of the arena; some run in a process of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from bench.engines.base import CannotRunError, Engine, InProcess, Loaded, Task
+
+
+class FixedEngine(Engine):
+    """Gives what a function of the inputs gives, and says that each run took as long as told."""
+
+    def __init__(self, name: str, seconds: float, answer: Callable[[dict], dict]) -> None:
+        self.name = name
+        self.seconds = seconds
+        self.answer = answer
+        self.loads: list[Task] = []
+        self.closed = 0
+
+    def version(self) -> str:
+        """See the base class."""
+        return "fixed 1"
+
+    def load(self, task: Task) -> Loaded:
+        """See the base class."""
+        self.loads.append(task)
+        engine = self
+
+        class Fixed(InProcess):
+            def run_once(self) -> float:
+                return engine.seconds
+
+            def close(self) -> None:
+                engine.closed += 1
+
+        return Fixed(lambda: None, self.answer(task.inputs), compile_seconds=0.25)
+
+
+class MoodyEngine(Engine):
+    """Crashes, fails or refuses on the inputs that say so, else doubles its input."""
+
+    name = "moody"
+
+    def version(self) -> str:
+        """See the base class."""
+        return "moody 1"
+
+    def load(self, task: Task) -> Loaded:
+        """See the base class."""
+        mood = task.inputs["x"][0]
+        if mood == 1:
+            os._exit(3)
+        if mood == 2:
+            raise ValueError("no such operator\nand more")
+        if mood == 3:
+            raise CannotRunError("not today")
+        print("said to the log", flush=True)
+        double = np.multiply(task.inputs["x"], 2)
+        return InProcess(lambda: double, {"y": double}, compile_seconds=0.5)

@@ -1,0 +1,84 @@
+"""Engines in processes of their own, and Opweld among them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.engines import apart, ours, rivals
+from bench.engines.apart import Apart
+from bench.engines.base import CannotRunError, Task
+from bench.models.text_model import text_model
+from bench.opweld_command import FUSION_LEVELS
+
+
+@pytest.fixture
+def moody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Apart:
+    monkeypatch.setattr(apart, "LOGS", tmp_path)
+    engine = Apart("moody one", "fake_engines", "MoodyEngine", threads=1)
+    yield engine
+    engine.close()
+
+
+def task(mood: float) -> Task:
+    return Task(Path("unread.onnx"), {"x": np.array([mood, 8.0])}, ("y",), threads=1)
+
+
+def test_an_engine_apart_answers_as_if_it_were_here(moody: Apart, tmp_path: Path) -> None:
+    assert moody.version() == "moody 1"
+    first, second = moody.load(task(0)), moody.load(task(5))
+    assert first.outputs["y"].tolist() == [0, 16]
+    assert second.outputs["y"].tolist() == [10, 16]
+    assert first.compile_seconds == 0.5
+    assert 0 < first.run_once() < 1
+    first.close()
+    assert 0 < second.run_once() < 1
+    with pytest.raises(CannotRunError, match="KeyError"):
+        first.run_once()
+    assert "said to the log" in (tmp_path / "moody-one.log").read_text()
+
+
+def test_what_goes_wrong_there_is_told_in_a_line(moody: Apart) -> None:
+    with pytest.raises(CannotRunError, match=r"^ValueError: no such operator$"):
+        moody.load(task(2))
+    with pytest.raises(CannotRunError, match=r"^not today$"):
+        moody.load(task(3))
+    with pytest.raises(CannotRunError, match=r"^its process ended with code 3$"):
+        moody.load(task(1))
+    assert moody.load(task(4)).outputs["y"].tolist() == [8, 16]
+
+
+def test_a_missing_package_is_a_reason_too() -> None:
+    absent = Apart("absent", "bench.engines.no_such_engine", "Engine", threads=1)
+    with pytest.raises(CannotRunError, match="ModuleNotFoundError: No module named"):
+        absent.version()
+    absent.close()
+
+
+def test_rivals_can_be_chosen_by_name() -> None:
+    assert [engine.name for engine in rivals(1, ["openvino"])] == ["openvino"]
+    assert len(rivals(1)) == 5
+    assert [engine.name for engine in rivals(1) if engine.reads_onnx] == ["onnxruntime", "openvino"]
+
+
+def test_opweld_takes_part_at_each_level() -> None:
+    model = text_model("engine test", "g (float[2] x) => (float[2] y) { y = Add(x, x) }")
+    given = {"x": np.array([1.0, 2.0], np.float32)}
+    for engine in ours(FUSION_LEVELS):
+        loaded = engine.load(Task(model, given, ("y",), threads=1))
+        assert loaded.outputs["y"].tolist() == [2, 4]
+        assert loaded.kernels == 1
+        assert loaded.run_once() > 0
+        loaded.close()
+    assert [engine.name for engine in ours(FUSION_LEVELS)] == [
+        "opweld none",
+        "opweld ops",
+        "opweld",
+    ]
+
+
+def test_what_opweld_refuses_is_a_reason() -> None:
+    model = text_model("engine test", "g (float[2] x) => (float[2] y) { y = Add(x, x) }")
+    wrong = Task(model, {"x": np.ones(3, np.float32)}, ("y",), threads=1)
+    with pytest.raises(CannotRunError, match="x"):
+        ours(("auto",))[0].load(wrong)

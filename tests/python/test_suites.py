@@ -1,0 +1,46 @@
+"""The models of the arena's suites, at tiny sizes: Opweld agrees with ONNX Runtime on each."""
+
+import ast
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from bench.case import Case
+from bench.contest import output_names
+from bench.limits import Limits, Rates
+from bench.models.cache import ROOT
+from bench.opweld_command import FUSION_LEVELS, run_model
+from bench.suites import SUITES
+
+FLAT = Rates({1 << 20: 1e9})
+LIMITS = Limits(threads=1, flops=1e9, copy_bytes=FLAT, read_bytes=FLAT)
+TINY = [(suite, case) for suite in SUITES for case in SUITES[suite](True, 1)]
+NAMES = [f"{suite}-{case.name}" for suite, case in TINY]
+
+
+@pytest.mark.parametrize(("suite", "case"), TINY, ids=NAMES)
+def test_opweld_agrees_with_onnx_runtime(suite: str, case: Case) -> None:
+    session = onnxruntime.InferenceSession(case.model, providers=["CPUExecutionProvider"])
+    names = output_names(case.model)
+    expected = dict(zip(names, session.run(names, case.inputs), strict=True))
+    for model in [case.model, *case.spellings.values()]:
+        for level in FUSION_LEVELS:
+            actual = run_model(model, case.inputs, f"--fusion={level}")
+            assert actual.keys() == expected.keys()
+            for name, value in expected.items():
+                np.testing.assert_allclose(actual[name], value, rtol=2**-10, atol=2**-16)
+
+
+def test_each_suite_has_cases_with_names_of_their_own() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert {suite for suite, _ in TINY} == set(SUITES)
+
+
+@pytest.mark.parametrize(("suite", "case"), TINY, ids=NAMES)
+def test_each_case_has_a_floor_and_a_twin(suite: str, case: Case) -> None:
+    assert case.work.floor(LIMITS) > 0
+    # Read and not imported, since tests do without PyTorch.
+    source = ROOT / f"{case.twin.module.replace('.', '/')}.py"
+    classes = [n for n in ast.parse(source.read_text()).body if isinstance(n, ast.ClassDef)]
+    assert case.twin.name in {found.name for found in classes}
