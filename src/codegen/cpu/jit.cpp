@@ -58,6 +58,7 @@ struct Jit::Impl {
   std::string triple;
   llvm::DataLayout layout{""};
   bool has_f16c = false;
+  bool has_avx512f = false;
   std::string missing;  // features the host lacks; empty if it can run the code
   LinkErrors errors;
   std::unique_ptr<llvm::orc::LLJIT> link;  // null if the host cannot run the code
@@ -71,6 +72,13 @@ struct JitAccess {
 namespace {
 
 constexpr const char* kF16cFlag = "opweld.f16c";
+constexpr const char* kAvx512Flag = "opweld.avx512f";
+
+bool has_flag(const llvm::Module& module, const char* name) {
+  const auto* const flag =
+      llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(name));
+  return flag != nullptr && flag->isOne();
+}
 
 void initialize_llvm() {
   [[maybe_unused]] static const bool once = [] {
@@ -215,6 +223,7 @@ Expected<Jit> Jit::create(const JitTarget& target, Foreign foreign) {
   OPWELD_TRY(const auto machine, target_machine(impl->triple, target));
   impl->layout = machine->createDataLayout();
   impl->has_f16c = machine->getMCSubtargetInfo()->checkFeatures("+f16c");
+  impl->has_avx512f = machine->getMCSubtargetInfo()->checkFeatures("+avx512f");
   impl->missing = missing_on_host(*machine->getMCSubtargetInfo());
   if (impl->missing.empty()) {
     OPWELD_TRY(impl->link, make_linker(impl->triple, target));
@@ -282,13 +291,16 @@ std::unique_ptr<llvm::Module> new_module(const Jit& jit, llvm::LLVMContext& cont
   module->setTargetTriple(impl.triple);
   module->setDataLayout(impl.layout);
   module->addModuleFlag(llvm::Module::Error, kF16cFlag, impl.has_f16c ? 1 : 0);
+  module->addModuleFlag(llvm::Module::Error, kAvx512Flag, impl.has_avx512f ? 1 : 0);
   return module;
 }
 
 bool has_f16c(const llvm::Module& module) {
-  const auto* const flag =
-      llvm::mdconst::extract_or_null<llvm::ConstantInt>(module.getModuleFlag(kF16cFlag));
-  return flag != nullptr && flag->isOne();
+  return has_flag(module, kF16cFlag);
+}
+
+bool has_avx512f(const llvm::Module& module) {
+  return has_flag(module, kAvx512Flag);
 }
 
 void request_unroll(llvm::BranchInst* latch, int count) {

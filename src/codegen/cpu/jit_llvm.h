@@ -24,6 +24,9 @@ std::unique_ptr<llvm::Module> new_module(const Jit& jit, llvm::LLVMContext& cont
 // LLVM would call functions that a process need not have.
 bool has_f16c(const llvm::Module& module);
 
+// Whether that target has the instructions of AVX-512F on 512-bit vectors.
+bool has_avx512f(const llvm::Module& module);
+
 // Asks for the loop that `latch` closes to be unrolled `count` times; loops not asked for stay.
 // A trip count that `count` does not divide is handled by a remainder loop. The step of the loop's
 // counter must be `nuw` or `nsw`: where it might wrap, LLVM keeps the exit test of every copy.

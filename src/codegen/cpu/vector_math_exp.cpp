@@ -18,14 +18,9 @@ constexpr double kErfSplit = 0.921875;
 constexpr double kErfOne = 3.9375;
 
 llvm::Value* exp_f32(LaneMath& math, llvm::Value* x) {
-  llvm::IRBuilderBase& builder = math.builder();
   // Outside of these bounds the result is infinite or rounds to zero, as it does at them.
   const Exponential e = emit_reduced_exp(math, math.at_least(math.at_most(x, 89), -104));
-  // 2^n itself may be no normal number; two halves are, and only the last product rounds.
-  llvm::Value* const half = builder.CreateAShr(e.n, math.integer(1));
-  llvm::Value* const other_half = builder.CreateSub(e.n, half);
-  llvm::Value* const product = math.mul(math.add(e.tail, math.real(1)), math.power_of_two(half));
-  return math.mul(product, math.power_of_two(other_half));
+  return math.scaled(math.add(e.tail, math.real(1)), e.n);
 }
 
 // With t = e^(2|x|) - 1: tanh |x| = t / (t + 2), without cancellation for small x.
@@ -59,7 +54,7 @@ Exponential emit_reduced_exp(LaneMath& math, llvm::Value* x) {
   llvm::Value* const rough = math.fma(n.real, math.real(-kLn2High), x);
   llvm::Value* const r = math.fma(n.real, math.real(-kLn2Low), rough);
   llvm::Value* const rest = math.polynomial(r, kExp);
-  return {math.fma(math.mul(r, r), rest, r), n.integer};
+  return {math.fma(math.mul(r, r), rest, r), n};
 }
 
 llvm::Value* emit_exp(llvm::IRBuilderBase& builder, llvm::Value* x) {

@@ -1,8 +1,11 @@
 #include "codegen/cpu/vector_math_lanes.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
 #include <vector>
+
+#include "codegen/cpu/jit_llvm.h"
 
 namespace opweld::cpu {
 
@@ -58,6 +61,29 @@ LaneMath::Nearest LaneMath::nearest(llvm::Value* x, llvm::Value* factor) {
 llvm::Value* LaneMath::power_of_two(llvm::Value* n) {
   llvm::Value* const exponent = builder_.CreateAdd(n, integer(exponent_bias()));
   return from_bits(builder_.CreateShl(exponent, integer(mantissa_bits())));
+}
+
+llvm::Value* LaneMath::power_of_two(const Nearest& n) {
+  llvm::Value* const power = scaled_by_target(real(1), n);
+  return power != nullptr ? power : power_of_two(n.integer);
+}
+
+llvm::Value* LaneMath::scaled(llvm::Value* x, const Nearest& n) {
+  if (llvm::Value* const product = scaled_by_target(x, n)) return product;
+  // 2^n itself may be no normal number; two halves are, and only the last product rounds.
+  llvm::Value* const half = builder_.CreateAShr(n.integer, integer(1));
+  llvm::Value* const other_half = builder_.CreateSub(n.integer, half);
+  return mul(mul(x, power_of_two(half)), power_of_two(other_half));
+}
+
+llvm::Value* LaneMath::scaled_by_target(llvm::Value* x, const Nearest& n) {
+  const auto* const vector = llvm::dyn_cast<llvm::FixedVectorType>(type_);
+  const bool is_full = vector != nullptr && vector->getNumElements() == 16 && !is_double();
+  if (!is_full || !has_avx512f(*builder_.GetInsertBlock()->getModule())) return nullptr;
+  constexpr int kCurrentRounding = 4;
+  return builder_.CreateIntrinsic(
+      llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+      {x, n.real, x, builder_.getInt16(0xffff), builder_.getInt32(kCurrentRounding)});
 }
 
 llvm::Value* call_library(llvm::IRBuilderBase& builder, const std::string& name,

@@ -54,6 +54,9 @@ class LaneMath {
   Nearest nearest(llvm::Value* x, llvm::Value* factor);  // of x * factor
   // 2^n for an integer n in the range of normal numbers.
   llvm::Value* power_of_two(llvm::Value* n);
+  llvm::Value* power_of_two(const Nearest& n);
+  // x * 2^n for 1 <= x < 4, rounded once; n may reach half as far again as normal numbers do.
+  llvm::Value* scaled(llvm::Value* x, const Nearest& n);
 
   [[nodiscard]] bool is_double() const { return type_->getScalarType()->isDoubleTy(); }
   [[nodiscard]] llvm::Type* type() const { return type_; }
@@ -61,6 +64,9 @@ class LaneMath {
   [[nodiscard]] int exponent_bias() const { return is_double() ? 1023 : 127; }
 
  private:
+  // x * 2^n in one instruction, where the target has one for this type; else null.
+  llvm::Value* scaled_by_target(llvm::Value* x, const Nearest& n);
+
   llvm::IRBuilderBase& builder_;
   llvm::IRBuilderBase::FastMathFlagGuard flags_;
   llvm::Type* type_;
@@ -71,7 +77,7 @@ class LaneMath {
 // the tail, without cancellation.
 struct Exponential {
   llvm::Value* tail;
-  llvm::Value* n;  // integers
+  LaneMath::Nearest n;
 };
 Exponential emit_reduced_exp(LaneMath& math, llvm::Value* x);
 

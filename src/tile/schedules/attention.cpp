@@ -85,10 +85,10 @@ class AttentionEmitter {
         attention_(attention),
         outputs_(std::move(outputs)) {
     const Target& target = *lowering.options().target;
-    // Twelve accumulators as in `contract`, and queries that fill whole tiles both as columns of
-    // the scores and as rows of the result.
+    // As many accumulators as in `contract`, and queries that fill whole tiles both as columns of
+    // the scores and as rows of the result. Two vectors of queries, for short sequences' sake.
     tile_columns_ = 2 * target.lanes(byte_size(DType::F32));
-    tile_rows_ = 6;
+    tile_rows_ = target.vector_registers >= 32 ? 12 : 6;
     query_block_ = kQueryPanels * tile_columns_;
     keys_ = strided(attention.k, attention.head);
     values_ = strided(attention.v, attention.value_head);
@@ -109,8 +109,13 @@ class AttentionEmitter {
   }
 
  private:
-  static constexpr std::int64_t kQueryPanels = 3;  // a multiple of both tile sides at 6 x 16
+  // Whole tiles of rows as well as of columns: 6 x 16 and 12 x 32.
+  static constexpr std::int64_t kQueryPanels = 3;
   static constexpr std::int64_t kKeyBlock = 96;
+  // Scores of a query that are compared at once: a maximum that keeps NaN waits long for the one
+  // before it.
+  static constexpr std::int64_t kScoreRows = 4;
+  static_assert(kKeyBlock % kScoreRows == 0);
 
   // K or V as the micro-kernel reads it in place: f32 with unit stride along the head.
   std::optional<StridedOperand> strided(const Value* value, const Dim& width) {
@@ -257,6 +262,19 @@ class AttentionEmitter {
     });
   }
 
+  Expected<Expr> mask_of(Expr query, Expr key) {
+    const Value* mask = attention_.mask;
+    const Index index =
+        lowering_.elements().broadcast_index(mask, Index{batch_, head_, query, key});
+    // One value for all queries is one load; it must not depend on which of them there are.
+    const std::size_t rank = mask->shape().size();
+    if (rank < 2 || mask->shape()[rank - 2] == Dim(1)) {
+      return lowering_.elements().element(mask, index);
+    }
+    const Expr inside = exprs_.binary(ExprKind::Lt, query, math_.size(attention_.queries));
+    return lowering_.elements().element_where(inside, mask, index);
+  }
+
   // The score program: scale, soft cap, additive mask, then everything that hides a key.
   Expected<Expr> score_of(Expr product, Expr query, Expr key) {
     const auto number = [&](double value) { return exprs_.constant(value, DType::F32); };
@@ -271,12 +289,7 @@ class AttentionEmitter {
       visible = visible == kNoExpr ? condition : exprs_.binary(ExprKind::And, visible, condition);
     };
     if (attention_.mask != nullptr) {
-      const Expr inside = exprs_.binary(ExprKind::Lt, query, math_.size(attention_.queries));
-      const Index index{batch_, head_, query, key};
-      OPWELD_TRY(const Expr mask,
-                 lowering_.elements().element_where(
-                     inside, attention_.mask,
-                     lowering_.elements().broadcast_index(attention_.mask, index)));
+      OPWELD_TRY(const Expr mask, mask_of(query, key));
       if (attention_.mask->dtype() == DType::Bool) {
         require(mask);
       } else {
@@ -297,13 +310,35 @@ class AttentionEmitter {
     return exprs_.select(visible, score, number(kMinusInfinity));
   }
 
+  // Hides the rows of scores between `count` and the next multiple of kScoreRows.
+  Status fill_score_rows(Expr count) {
+    if (known_key_count().value_or(1) % kScoreRows == 0) return {};
+    const Expr missing = exprs_.binary(ExprKind::And, program_.sub(math_.constant(0), count),
+                                       math_.constant(kScoreRows - 1));
+    return lowering_.serial("t", missing, Dim(kScoreRows - 1), [&](Expr row) {
+      return each_query_vector("j", [&](Expr j) -> Status {
+        program_.store(program_.at(scores_, {math_.add(count, row), j}),
+                       exprs_.constant(kMinusInfinity, DType::F32));
+        return {};
+      });
+    });
+  }
+
   // Maximum, weights, correction and sum of this block, a lane for each query.
   Status emit_softmax(Expr count) {
+    OPWELD_CHECK(fill_score_rows(count));
     return lowering_.vector("j", used_queries(), Dim(query_block_), 1, [&](Expr j) -> Status {
+      const auto score_at = [&](const Expr t) {
+        return program_.load(program_.at(scores_, {t, j}));
+      };
+      const auto larger = [&](Expr a, Expr b) { return exprs_.binary(ExprKind::Max, a, b); };
       Expr block_maximum = kNoExpr;
-      program_.serial("t", count, [&](Expr t) {
-        block_maximum =
-            program_.reduce(Combiner::Max, program_.load(program_.at(scores_, {t, j})), t);
+      static_assert(kScoreRows == 4);
+      program_.serial("t", count, kScoreRows, [&](Expr t) {
+        const Expr first = larger(score_at(t), score_at(math_.add(t, math_.constant(1))));
+        const Expr second = larger(score_at(math_.add(t, math_.constant(2))),
+                                   score_at(math_.add(t, math_.constant(3))));
+        block_maximum = program_.reduce(Combiner::Max, larger(first, second), t);
       });
       const Expr old_maximum = program_.load(program_.at(maximum_, {j}));
       const Expr new_maximum =
@@ -314,9 +349,8 @@ class AttentionEmitter {
       const Expr shift = program_.map(exprs_.select(infinite, zero(), new_maximum));
       Expr block_sum = kNoExpr;
       program_.serial("t", count, [&](Expr t) {
-        const Expr score = program_.load(program_.at(scores_, {t, j}));
-        const Expr weight =
-            program_.map(exprs_.unary(ExprKind::Exp, exprs_.binary(ExprKind::Sub, score, shift)));
+        const Expr weight = program_.map(
+            exprs_.unary(ExprKind::Exp, exprs_.binary(ExprKind::Sub, score_at(t), shift)));
         program_.store(program_.at(scores_, {t, j}), weight);
         block_sum = program_.reduce(Combiner::Sum, weight, t);
       });
