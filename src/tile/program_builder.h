@@ -64,7 +64,7 @@ class ProgramBuilder {
   MemoryRef output(std::string_view name, DType dtype, Shape shape);
   // A constant matrix of panels, `shape` as packed (see Param::packed_columns).
   MemoryRef packed_input(std::string_view name, DType dtype, Shape shape, int columns,
-                         bool from_transposed);
+                         bool from_transposed, int parts = 1);
   MemoryRef buffer(std::string_view name, DType dtype, Shape shape, Buffer::Space space);
 
   // An axis of the grid, the outermost first; returns its loop variable.

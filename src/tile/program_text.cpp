@@ -39,8 +39,10 @@ std::string param_text(const Param& param) {
       fmt::format("{}: {}{} ", param.name, to_string(param.dtype), to_string(param.shape));
   if (param.role == Param::Role::Output) return head + "out";
   if (param.packed_columns == 0) return head + "in";
-  return head + fmt::format("packed({}{})", param.packed_columns,
-                            param.packed_from_transposed ? " transposed" : "");
+  return head +
+         fmt::format("packed({}{}{})", param.packed_columns,
+                     param.packed_from_transposed ? " transposed" : "",
+                     param.packed_parts > 1 ? fmt::format(" parts {}", param.packed_parts) : "");
 }
 
 class ProgramPrinter {

@@ -4,7 +4,8 @@
 // whole grammar:
 //
 //   program   := "kernel" name "(" param,* ")" sizes? grid? buffer* block
-//   param     := name ":" dtype "[" dim,* "]" ("in" | "out" | "packed(" columns ["transposed"] ")")
+//   param     := name ":" dtype "[" dim,* "]" ("in" | "out" | "packed(" columns ["transposed"]
+//                                                         ["parts" n] ")")
 //   sizes     := "sizes" symbol,+                         what is known of each, from Dim
 //   grid      := "grid" (loop "in" expr ["step" n]),+     every combination is one task
 //   buffer    := "buffer" name ":" dtype "[" dim,* "]" ("cache" | "register")
@@ -78,6 +79,10 @@ struct Param {
   int packed_columns = 0;
   // The packed constant was stored transposed, [.., N, K].
   bool packed_from_transposed = false;
+  // The columns are those of several matrices of equal width N / parts, one after the other, and a
+  // panel holds c / parts columns of each, in that order: what a task makes of element n of all of
+  // them is in one register tile.
+  int packed_parts = 1;
 };
 
 struct Buffer {

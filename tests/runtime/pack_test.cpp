@@ -61,6 +61,30 @@ TEST(Pack, PanelsAtEveryTail) {
   }
 }
 
+// Panel p holds columns [p w, (p + 1) w) of each part, side by side.
+TEST(Pack, PartsShareEachPanel) {
+  for (const std::int64_t columns : {1, 3, 4, 7, 8, 9}) {
+    constexpr std::int64_t kDepth = 3;
+    constexpr std::int64_t kWidth = 4;
+    const Tensor matrix = numbered(DType::F32, {kDepth, 2 * columns});
+    tile::Param param;
+    param.packed_columns = 2 * kWidth;
+    param.packed_parts = 2;
+    const auto packed = pack_panels(matrix, param);
+    ASSERT_TRUE(packed) << packed.error().message;
+    const std::int64_t panels = (columns + kWidth - 1) / kWidth;
+    ASSERT_EQ(packed->sizes(), (Sizes{panels, kDepth, 2 * kWidth}));
+    for (std::int64_t at = 0; at < packed->num_elements(); ++at) {
+      const std::int64_t j = at % (2 * kWidth);
+      const std::int64_t k = at / (2 * kWidth) % kDepth;
+      const std::int64_t n = at / (2 * kWidth * kDepth) * kWidth + j % kWidth;
+      const std::int64_t place = (2 * k + j / kWidth) * columns + n;
+      ASSERT_EQ(packed->get_double(at), n < columns ? matrix.get_double(place) : 0)
+          << columns << " columns, element " << at;
+    }
+  }
+}
+
 TEST(Pack, ElementsOfEveryWidth) {
   for (const DType dtype : {DType::F64, DType::F16, DType::BF16, DType::I8}) {
     expect_packed(dtype, 2, 3, 17, 16, false);

@@ -66,6 +66,70 @@ TEST(ContractSchedule, TransposedAndSplitOperandsAreReadInPlace) {
   for (const std::int64_t t : {1, 8, 17, 33}) group.check({{"b", 2}, {"s", 7}, {"t", t}});
 }
 
+TEST(ContractSchedule, GatePairsShareARegisterTile) {
+  for (const char* target : {"host", "host-avx2"}) {
+    for (const int columns : {1, 7, 16, 24, 33, 48, 100}) {
+      const GroupRunner group(fmt::format(R"(graph g(%x: f32[b, s, 9], %r: f32[b, s, {0}]) {{
+        %w = constant {{value = f32[9, {1}] random 3}}
+        %c = constant {{value = f32[{1}] random 4}}
+        %m = matmul(%x, %w)
+        %d = add(%m, %c)
+        %u = slice(%d) {{starts = <0, 0, {0}>, sizes = <b, s, {0}>, steps = [1, 1, 1]}}
+        %g = slice(%d) {{starts = <0, 0, 0>, sizes = <b, s, {0}>, steps = [1, 1, 1]}}
+        %a = sigmoid(%g)
+        %p = mul(%u, %a)
+        %y = add(%p, %r)
+        return %y as "y"
+      }})",
+                                          columns, 2 * columns),
+                              KernelKind::Contract, target);
+      for (std::int64_t s = 0; s <= 13; ++s) group.check({{"b", 2}, {"s", s}});
+      group.check({{"b", 2}, {"s", 300}});
+    }
+  }
+}
+
+TEST(ContractSchedule, GatePairsOfLongDepth) {
+  const GroupRunner group(R"(graph g(%x: f32[m, 2000]) {
+    %w = constant {value = f32[2000, 60] random 4}
+    %p = matmul(%x, %w)
+    %g = slice(%p) {starts = <0, 0>, sizes = <m, 30>, steps = [1, 1]}
+    %u = slice(%p) {starts = <0, 30>, sizes = <m, 30>, steps = [1, 1]}
+    %a = sigmoid(%g)
+    %y = mul(%a, %u)
+    return %y as "y", %g as "g"
+  })",
+                          KernelKind::Contract);
+  for (const std::int64_t m : {1, 5, 64}) group.check({{"m", m}});
+}
+
+TEST(ContractSchedule, SlicesThatAreNotTheHalvesOfColumnsAreRefused) {
+  const auto error = [](std::string_view slices, std::string_view results = "%y as \"y\"") {
+    return GroupRunner(fmt::format(R"(graph g(%x: f32[m, 4]) {{
+      %w = constant {{value = f32[4, 12] random 4}}
+      %p = matmul(%x, %w)
+      {}
+      return {}
+    }})",
+                                   slices, results),
+                       KernelKind::Contract)
+        .error();
+  };
+  const auto of = [](int start, int size, int step) {
+    return fmt::format("slice(%p) {{starts = <0, {}>, sizes = <m, {}>, steps = [1, {}]}}", start,
+                       size, step);
+  };
+  const std::string product = "\n %y = mul(%g, %u)";
+  EXPECT_EQ(error("%g = " + of(0, 6, 1) + "\n %u = " + of(6, 6, 1) + product), "");
+  EXPECT_NE(error("%g = " + of(0, 6, 1) + "\n %u = " + of(5, 6, 1) + product), "");
+  EXPECT_NE(error("%g = " + of(0, 6, 2) + "\n %u = " + of(1, 6, 2) + product), "");
+  EXPECT_NE(error("%g = " + of(0, 4, 1) + "\n %u = " + of(4, 4, 1) + product), "");
+  // The whole product is wanted as well.
+  EXPECT_NE(
+      error("%g = " + of(0, 6, 1) + "\n %u = " + of(6, 6, 1) + product, "%y as \"y\", %p as \"p\""),
+      "");
+}
+
 TEST(ContractSchedule, HalvesAndDoubles) {
   for (const std::string dtype : {"f16", "bf16", "f64"}) {
     const GroupRunner group("graph g(%x: " + dtype + "[m, 20]) { %w = constant {value = " + dtype +

@@ -44,7 +44,7 @@ TEST(ProgramText, ShowsEveryKindOfStatement) {
   const Dim n = Dim::symbol("n");
   ProgramBuilder program("all");
   const MemoryRef a = program.input("a", DType::F32, {n, 64});
-  const MemoryRef w = program.packed_input("w", DType::F32, {4, 64, 16}, 16, true);
+  const MemoryRef w = program.packed_input("w", DType::F32, {4, 64, 16}, 16, true, 2);
   const MemoryRef y = program.output("y", DType::I64, {n, 16});
   const MemoryRef acc = program.buffer("acc", DType::F32, {2, 16}, Buffer::Space::Register);
   ExprPool& exprs = program.exprs();
@@ -85,7 +85,7 @@ TEST(ProgramText, ShowsEveryKindOfStatement) {
     });
   });
   EXPECT_EQ(to_text(program.finish()),
-            "kernel all(a: f32[n, 64] in, w: f32[4, 64, 16] packed(16 transposed), "
+            "kernel all(a: f32[n, 64] in, w: f32[4, 64, 16] packed(16 transposed parts 2), "
             "y: i64[n, 16] out)\n"
             "  sizes n in [0, 1099511627776]\n"
             "  grid m in n step 2, panel in 4\n"

@@ -11,6 +11,10 @@
 // f64 data and otherwise packed row by row, which is where a prologue runs; a constant right
 // operand comes packed in panels, any other is packed by the task. Rows that do not fill a register
 // tile get smaller tiles of their own (powers of two), so nothing outside the operands is read.
+//
+// A gate pair, y = act(x [Wg | Wu] [.., :N]) * (x [Wg | Wu])[.., N:], walks the columns of y. Its
+// weights are packed so that one register tile holds the same columns of both products (see
+// Param::packed_parts), and the epilogue reads either.
 #include <algorithm>
 #include <cassert>
 #include <optional>
@@ -33,8 +37,11 @@ struct Contraction {
   const Value* result = nullptr;
   Shape batch;  // batch axes that are walked one by one
   Dim rows;     // M; leading axes are merged into it when b has no batch axes
-  Dim columns;
+  Dim columns;  // of what is stored: N / parts
   Dim depth;
+  // The result is read in so many slices of equal width, element by element, and not as a whole.
+  int parts = 1;
+  const Value* weights = nullptr;  // b, if it is packed once outside the kernel
   bool merges_rows = false;
 };
 
@@ -49,6 +56,10 @@ Expected<Contraction> find_contraction(const Graph& group) {
   found.a = found.node->operand(0);
   found.b = found.node->operand(1);
   found.result = found.node->result();
+  const Node* const producer = found.b->producer();
+  if (producer != nullptr && producer->op() == "constant" && found.b->uses().size() == 1) {
+    found.weights = found.b;
+  }
   const Shape& shape = found.result->shape();
   const auto rank = shape.size();
   found.columns = shape[rank - 1];
@@ -64,14 +75,56 @@ Expected<Contraction> find_contraction(const Graph& group) {
   return found;
 }
 
+constexpr int kMostParts = 2;
+
+// Whether the slice takes columns [i * width, (i + 1) * width) of a value of that shape, for
+// some i.
+bool takes_part(const Node& slice, const Shape& shape, const Dim& width) {
+  const Shape& starts = slice.attributes().shape("starts");
+  const Ints& steps = slice.attributes().ints("steps");
+  for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) {
+    if (starts[axis] != Dim(0) || slice.result()->shape()[axis] != shape[axis]) return false;
+  }
+  return std::ranges::all_of(steps, [](auto step) { return step == 1; }) &&
+         slice.result()->shape().back() == width && mod(starts.back(), width) == Dim(0);
+}
+
+// The shape of what is stored where the matmul's result is read in parts; empty where it is not.
+Shape shape_of_parts(const Graph& group, const Contraction& contraction) {
+  const auto columns = contraction.columns.constant();
+  if (contraction.weights == nullptr || contraction.b->rank() != 2 || !columns) return {};
+  if (*columns % kMostParts != 0) return {};
+  Shape shape = contraction.result->shape();
+  const Dim width = *columns / kMostParts;
+  bool found = false;
+  for (const auto& node : group.nodes()) {
+    if (node->op() != "slice" || node->operand(0)->shape() != shape) continue;
+    if (!takes_part(*node, shape, width)) return {};
+    found = true;
+  }
+  if (!found) return {};
+  shape.back() = width;
+  return shape;
+}
+
+// The outputs over the result of the matmul, or over parts of it.
+Expected<std::vector<DomainOutput>> find_outputs(const Graph& group, Contraction& contraction) {
+  constexpr std::string_view kRefusal = "an output does not have the shape of the matmul's result";
+  auto outputs = outputs_over(group, contraction.result->shape(), kRefusal);
+  if (outputs) return outputs;
+  const Shape shape = shape_of_parts(group, contraction);
+  if (shape.empty()) return outputs;
+  contraction.parts = kMostParts;
+  contraction.columns = shape.back();
+  return outputs_over(group, shape, kRefusal);
+}
+
 // Emits one contraction. Offsets are element offsets; positions m and n are absolute.
 class ContractEmitter {
  public:
-  // `rows` is the left operand where the micro-kernel can read it in place, and `weights` the right
-  // one when it is a constant, packed once outside the kernel.
+  // `rows` is the left operand where the micro-kernel can read it in place.
   ContractEmitter(GroupLowering& lowering, const Contraction& contraction,
-                  std::vector<DomainOutput> outputs, std::optional<StridedOperand> rows,
-                  std::optional<MemoryRef> weights)
+                  std::vector<DomainOutput> outputs, std::optional<StridedOperand> rows)
       : lowering_(lowering),
         program_(lowering.program()),
         math_(lowering.math()),
@@ -80,9 +133,14 @@ class ContractEmitter {
         compute_(compute_dtype(contraction.result->dtype())),
         blocking_(contract_blocking(*lowering.options().target, compute_,
                                     {contraction.rows, contraction.columns, contraction.depth,
-                                     /*packs_rows=*/!rows.has_value()})),
-        packed_weights_(weights),
-        strided_rows_(std::move(rows)) {}
+                                     /*packs_rows=*/!rows.has_value(), contraction.parts})),
+        tile_width_(blocking_.tile_columns / contraction.parts),
+        block_width_(blocking_.columns / contraction.parts),
+        strided_rows_(std::move(rows)) {
+    if (contraction.weights != nullptr) {
+      packed_weights_ = lowering.packed_param(contraction.weights);
+    }
+  }
 
   Status emit() {
     emit_grid();
@@ -106,10 +164,10 @@ class ContractEmitter {
     for (std::size_t axis = 0; axis < contraction_.batch.size(); ++axis) {
       batch_.push_back(lowering_.grid(fmt::format("b{}", axis), contraction_.batch[axis]));
     }
-    column0_ = lowering_.grid("n0", contraction_.columns, blocking_.columns);
+    column0_ = lowering_.grid("n0", contraction_.columns, block_width_);
     row0_ = lowering_.grid("m0", contraction_.rows, blocking_.rows);
     row_count_ = program_.min(program_.sub(contraction_.rows, row0_), blocking_.rows);
-    column_count_ = program_.min(program_.sub(contraction_.columns, column0_), blocking_.columns);
+    column_count_ = program_.min(program_.sub(contraction_.columns, column0_), block_width_);
   }
 
   void clear_partial() {
@@ -125,7 +183,7 @@ class ContractEmitter {
     if (!strided_rows_) OPWELD_CHECK(pack_rows(depth0, depth));
     if (!packed_weights_) OPWELD_CHECK(pack_columns(depth0, depth));
     Status status;
-    program_.serial("p", column_count_, blocking_.tile_columns, [&](Expr panel) {
+    program_.serial("p", column_count_, tile_width_, [&](Expr panel) {
       const ElementBuilder::Scope scope(lowering_.elements());
       status = emit_row_tiles(panel, depth0, depth, last);
     });
@@ -148,17 +206,24 @@ class ContractEmitter {
   // One register tile at row `row` of the task's rows and column `panel` of its columns.
   Status emit_tile(int rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last) {
     const auto partial_at = [&](Expr i, Expr j) {
-      return program_.at(*partial_, {program_.add(row, i), program_.add(panel, j)});
+      const Expr column = math_.add(math_.mul(panel, Dim(contraction_.parts)), j);
+      return program_.at(*partial_, {program_.add(row, i), column});
     };
-    return emit_register_tile(
-        lowering_, compute_, rows, blocking_.tile_columns, left_operand(row, depth0),
-        right_operand(rows, row, panel, depth0, depth), depth,
-        [&](Expr i, Expr j) -> Expected<Expr> {
-          return partial_ ? program_.load(partial_at(i, j)) : zero();
-        },
-        [&](Expr i, Expr j, Expr value) -> Status {
-          if (last) return store_results(value, i, j, row, panel);
-          program_.store(partial_at(i, j), value);
+    OPWELD_TRY(
+        const MemoryRef tile,
+        emit_register_dot(lowering_, compute_, rows, blocking_.tile_columns,
+                          left_operand(row, depth0), right_operand(rows, row, panel, depth0, depth),
+                          depth, [&](Expr i, Expr j) -> Expected<Expr> {
+                            return partial_ ? program_.load(partial_at(i, j)) : zero();
+                          }));
+    if (last) {
+      return each_tile_vector(lowering_, compute_, rows, tile_width_, [&](Expr i, Expr j) {
+        return store_results(tile, i, j, row, panel);
+      });
+    }
+    return each_tile_vector(
+        lowering_, compute_, rows, blocking_.tile_columns, [&](Expr i, Expr j) -> Status {
+          program_.store(partial_at(i, j), program_.load(program_.at(tile, {i, j})));
           return {};
         });
   }
@@ -206,7 +271,8 @@ class ContractEmitter {
     std::vector<Dim> strides = row_major_strides(batch);
     for (Dim& stride : strides) stride *= matrix;
     Expr offset = batch_offset(batch, strides);
-    offset = math_.add(offset, math_.mul(math_.add(column0_, panel), contraction_.depth));
+    offset = math_.add(
+        offset, math_.mul(math_.add(column0_, panel), contraction_.depth * contraction_.parts));
     offset = math_.add(offset, math_.mul(depth0, width));
     DotOperand operand{program_.at_offset(*packed_weights_, offset), kNoExpr, math_.size(width)};
     if (rows == blocking_.tile_rows) {
@@ -292,7 +358,28 @@ class ContractEmitter {
     return index;
   }
 
-  Status store_results(Expr product, Expr i, Expr j, Expr row, Expr panel) {
+  // The products of element (m, n), one for each part, from a register tile.
+  void define_products(MemoryRef tile, Expr i, Expr j, const Index& index) {
+    std::vector<std::pair<Index, Expr>> products;
+    for (int part = 0; part < contraction_.parts; ++part) {
+      Index at = index;
+      at.back() = math_.add(at.back(), math_.size(contraction_.columns * part));
+      const Expr column = math_.add(j, math_.constant(part * tile_width_));
+      Expr product = program_.load(program_.at(tile, {i, column}));
+      if (lowering_.options().strict) {
+        product = program_.exprs().store(product, contraction_.result->dtype());
+      }
+      products.emplace_back(std::move(at), product);
+    }
+    lowering_.elements().define(contraction_.result, [=](std::span<const Expr> asked) {
+      for (const auto& [at, product] : products) {
+        if (std::equal(asked.begin(), asked.end(), at.begin(), at.end())) return product;
+      }
+      return kNoExpr;
+    });
+  }
+
+  Status store_results(MemoryRef tile, Expr i, Expr j, Expr row, Expr panel) {
     ExprPool& exprs = program_.exprs();
     const Expr m = math_.add(row0_, math_.add(row, i));
     math_.set_bound(m, contraction_.rows);
@@ -301,14 +388,12 @@ class ContractEmitter {
     Index index = contraction_.merges_rows ? merged_index(contraction_.result->shape(), m, n)
                                            : operand_index(contraction_.result, m, n);
     for (std::size_t axis = 0; axis < index.size(); ++axis) {
-      if (contraction_.result->shape()[axis] == Dim(1)) index[axis] = math_.constant(0);
+      const bool is_column = axis + 1 == index.size();
+      const Dim& size = is_column ? contraction_.columns : contraction_.result->shape()[axis];
+      if (size == Dim(1)) index[axis] = math_.constant(0);
     }
-    const DType dtype = contraction_.result->dtype();
-    if (lowering_.options().strict) product = exprs.store(product, dtype);
-    lowering_.elements().define(contraction_.result, [=](std::span<const Expr> asked) {
-      return std::equal(asked.begin(), asked.end(), index.begin(), index.end()) ? product : kNoExpr;
-    });
-    const bool whole_panels = contraction_.columns.divisible_by(blocking_.tile_columns);
+    define_products(tile, i, j, index);
+    const bool whole_panels = contraction_.columns.divisible_by(tile_width_);
     const Expr inside =
         whole_panels ? kNoExpr : exprs.binary(ExprKind::Lt, n, math_.size(contraction_.columns));
     for (const DomainOutput& output : outputs_) {
@@ -324,6 +409,8 @@ class ContractEmitter {
   std::vector<DomainOutput> outputs_;
   DType compute_;
   ContractBlocking blocking_;
+  int tile_width_;            // columns that a register tile has of each part
+  std::int64_t block_width_;  // and a task
   std::optional<MemoryRef> packed_weights_;
   std::optional<StridedOperand> strided_rows_;
   std::optional<MemoryRef> partial_;
@@ -353,26 +440,19 @@ std::optional<StridedOperand> strided_rows(const GroupLowering& lowering,
 
 Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& options,
                                        std::string name) {
-  OPWELD_TRY(const Contraction contraction, find_contraction(group));
+  OPWELD_TRY(Contraction contraction, find_contraction(group));
   if (!is_float(contraction.result->dtype())) return fail("integer matmuls are run by a call");
-  const Shape& domain = contraction.result->shape();
-  OPWELD_TRY(
-      std::vector<DomainOutput> outputs,
-      outputs_over(group, domain, "an output does not have the shape of the matmul's result"));
+  OPWELD_TRY(std::vector<DomainOutput> outputs, find_outputs(group, contraction));
   GroupLowering lowering(group, options, std::move(name));
-  const Node* producer = contraction.b->producer();
-  const bool has_weights =
-      producer != nullptr && producer->op() == "constant" && contraction.b->uses().size() == 1;
-  if (has_weights) {
+  if (contraction.weights != nullptr) {
     const DType compute = compute_dtype(contraction.result->dtype());
-    lowering.request_packed(contraction.b,
-                            packed_columns(*options.target, compute, contraction.columns));
+    const int columns =
+        packed_columns(*options.target, compute, contraction.columns, contraction.parts);
+    lowering.request_packed(contraction.weights, columns, contraction.parts);
   }
   lowering.bind_params();
-  std::optional<MemoryRef> weights;
-  if (has_weights) weights = lowering.packed_param(contraction.b);
   ContractEmitter emitter(lowering, contraction, std::move(outputs),
-                          strided_rows(lowering, contraction), weights);
+                          strided_rows(lowering, contraction));
   OPWELD_CHECK(emitter.emit());
   return lowering.finish();
 }

@@ -19,18 +19,18 @@ constexpr std::int64_t kDepthBlock = 384;
 
 }  // namespace
 
-int packed_columns(const Target& target, DType compute, const Dim& columns) {
+int packed_columns(const Target& target, DType compute, const Dim& columns, int parts) {
   const int lanes = target.lanes(byte_size(compute));
   if (target.vector_registers >= 32) return 4 * lanes;
-  return columns.divisible_by(3 * lanes) ? 3 * lanes : 2 * lanes;
+  return parts == 1 && columns.divisible_by(3 * lanes) ? 3 * lanes : 2 * lanes;
 }
 
 ContractBlocking contract_blocking(const Target& target, DType compute,
                                    const ContractSizes& sizes) {
-  const auto& [rows, columns, depth, packs_rows] = sizes;
+  const auto& [rows, columns, depth, packs_rows, parts] = sizes;
   const std::int64_t element = byte_size(compute);
   ContractBlocking blocking;
-  blocking.tile_columns = packed_columns(target, compute, columns);
+  blocking.tile_columns = packed_columns(target, compute, columns, parts);
   const int vectors = blocking.tile_columns / target.lanes(byte_size(compute));
   blocking.tile_rows = vectors == 3 ? 4 : 6;
 
@@ -54,7 +54,7 @@ ContractBlocking contract_blocking(const Target& target, DType compute,
   // columns.
   const std::int64_t most_panels = packs_rows ? 16 : large_cache ? 8 : 4;
   constexpr std::int64_t kTasksPerThread = 4;
-  const std::int64_t panels = columns.constant().value_or(0) / blocking.tile_columns;
+  const std::int64_t panels = columns.constant().value_or(0) * parts / blocking.tile_columns;
   const std::int64_t wanted = panels / (kTasksPerThread * target.cores);
   blocking.columns = std::clamp<std::int64_t>(wanted, 1, most_panels) * blocking.tile_columns;
 

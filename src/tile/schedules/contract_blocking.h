@@ -13,19 +13,20 @@ namespace opweld::tile {
 // register tile of tile_rows x tile_columns accumulates one block.
 struct ContractBlocking {
   int tile_rows = 0;
-  int tile_columns = 0;      // also the width of a packed panel
+  int tile_columns = 0;      // also the width of a packed panel; of all parts
   std::int64_t rows = 0;     // multiple of tile_rows
   std::int64_t columns = 0;  // multiple of tile_columns
   std::int64_t depth = 0;    // of one block
   int ahead_stride = 0;      // elements of the next panel that a tile fetches with a step of depth
 };
 
-// What is to be multiplied: [rows, depth] . [depth, columns].
+// What is to be multiplied: [rows, depth] . [depth, columns], the latter `parts` times.
 struct ContractSizes {
   Dim rows;
   Dim columns;
   Dim depth;
   bool packs_rows = false;  // each task packs its rows of the left operand
+  int parts = 1;            // matrices of which a register tile holds the same columns
 };
 
 // Register tile: twelve accumulators (24 with 32 registers), the smaller side of the tile held in
@@ -39,7 +40,7 @@ struct ContractSizes {
 ContractBlocking contract_blocking(const Target& target, DType compute, const ContractSizes& sizes);
 
 // Width of the panels that a right operand of `columns` columns is packed into: as many vectors as
-// pad the fewest columns.
-int packed_columns(const Target& target, DType compute, const Dim& columns);
+// pad the fewest columns. They are shared out evenly among the parts.
+int packed_columns(const Target& target, DType compute, const Dim& columns, int parts);
 
 }  // namespace opweld::tile

@@ -69,15 +69,15 @@ void GroupLowering::bind_params() {
 }
 
 MemoryRef GroupLowering::bind_constant(const Value* value, const std::string& name) {
-  const auto packed = packed_columns_.find(value);
-  if (packed == packed_columns_.end()) return program_.input(name, value->dtype(), value->shape());
-  const Dim columns = packed->second;
+  const auto packed = packed_.find(value);
+  if (packed == packed_.end()) return program_.input(name, value->dtype(), value->shape());
+  const auto [columns, parts] = packed->second;
   Shape shape = value->shape();
   const Dim depth = shape[shape.size() - 2];
-  const Dim panels = ceil_div(shape.back(), columns);
+  const Dim panels = ceil_div(floor_div(shape.back(), Dim(parts)), Dim(columns / parts));
   shape.resize(shape.size() - 2);
   shape.insert(shape.end(), {panels, depth, columns});
-  return program_.packed_input(name, value->dtype(), shape, packed->second, false);
+  return program_.packed_input(name, value->dtype(), shape, columns, false, parts);
 }
 
 Expr GroupLowering::grid(const std::string& name, const Dim& extent, std::int64_t step) {

@@ -39,8 +39,11 @@ class GroupLowering {
  public:
   GroupLowering(const Graph& group, const LowerOptions& options, std::string name);
 
-  // Asks for a constant matrix [.., K, N] in panels of `columns` columns. Before bind_params.
-  void request_packed(const Value* constant, int columns) { packed_columns_[constant] = columns; }
+  // Asks for a constant matrix [.., K, N] in panels of `columns` columns, an equal share of them
+  // from each of the `parts` matrices that lie side by side in it. Before bind_params.
+  void request_packed(const Value* constant, int columns, int parts = 1) {
+    packed_[constant] = {columns, parts};
+  }
   // Inputs, constants of more than one element and outputs become params, in that order.
   void bind_params();
   [[nodiscard]] MemoryRef packed_param(const Value* constant) const {
@@ -94,7 +97,11 @@ class GroupLowering {
   IndexMath math_;
   ElementBuilder elements_;
   std::vector<LoweredKernel::ConstantParam> constants_;
-  std::map<const Value*, int> packed_columns_;
+  struct Packing {
+    int columns;
+    int parts;
+  };
+  std::map<const Value*, Packing> packed_;
   std::map<const Value*, MemoryRef> output_params_;
 };
 

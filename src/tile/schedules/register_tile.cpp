@@ -45,10 +45,10 @@ Status each_tile_vector(GroupLowering& lowering, DType compute, int rows, int co
   return status;
 }
 
-Status emit_register_tile(GroupLowering& lowering, DType compute, int rows, int columns,
-                          const DotOperand& a, const DotOperand& b, Expr depth,
-                          const std::function<Expected<Expr>(Expr row, Expr column)>& initial,
-                          const std::function<Status(Expr row, Expr column, Expr value)>& finish) {
+Expected<MemoryRef> emit_register_dot(
+    GroupLowering& lowering, DType compute, int rows, int columns, const DotOperand& a,
+    const DotOperand& b, Expr depth,
+    const std::function<Expected<Expr>(Expr row, Expr column)>& initial) {
   ProgramBuilder& program = lowering.program();
   const MemoryRef tile = program.buffer("acc", compute, {rows, columns}, Buffer::Space::Register);
   OPWELD_CHECK(
@@ -70,6 +70,16 @@ Status emit_register_tile(GroupLowering& lowering, DType compute, int rows, int 
   dot.rows = rows;
   dot.columns = columns;
   program.dot(std::move(dot));
+  return tile;
+}
+
+Status emit_register_tile(GroupLowering& lowering, DType compute, int rows, int columns,
+                          const DotOperand& a, const DotOperand& b, Expr depth,
+                          const std::function<Expected<Expr>(Expr row, Expr column)>& initial,
+                          const std::function<Status(Expr row, Expr column, Expr value)>& finish) {
+  ProgramBuilder& program = lowering.program();
+  OPWELD_TRY(const MemoryRef tile,
+             emit_register_dot(lowering, compute, rows, columns, a, b, depth, initial));
   return each_tile_vector(lowering, compute, rows, columns, [&](Expr row, Expr column) {
     return finish(row, column, program.load(program.at(tile, {row, column})));
   });

@@ -30,7 +30,13 @@ struct DotOperand {
   int ahead_stride = 0;
 };
 
-// acc <- initial(row, column); acc += a . b over `depth`; then finish(row, column, acc element).
+// acc <- initial(row, column); acc += a . b over `depth`. Returns acc.
+Expected<MemoryRef> emit_register_dot(
+    GroupLowering& lowering, DType compute, int rows, int columns, const DotOperand& a,
+    const DotOperand& b, Expr depth,
+    const std::function<Expected<Expr>(Expr row, Expr column)>& initial);
+
+// The same; then finish(row, column, acc element).
 Status emit_register_tile(GroupLowering& lowering, DType compute, int rows, int columns,
                           const DotOperand& a, const DotOperand& b, Expr depth,
                           const std::function<Expected<Expr>(Expr row, Expr column)>& initial,
