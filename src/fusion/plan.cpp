@@ -14,10 +14,27 @@ std::string_view to_string(KernelKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
+namespace {
+
+Dim bytes_read_of(const Kernel& kernel, const Value* value) {
+  const Dim whole = value->type().num_bytes();
+  Dim slices = 0;
+  for (const Use& use : value->uses()) {
+    if (std::find(kernel.nodes.begin(), kernel.nodes.end(), use.node) == kernel.nodes.end()) {
+      continue;
+    }
+    if (use.node->op() != "slice") return whole;
+    slices += use.node->result()->type().num_bytes();
+  }
+  return min(slices, whole);  // slices may overlap
+}
+
+}  // namespace
+
 Dim FusionPlan::bytes_read(const Kernel& kernel) {
   Dim total = 0;
-  for (const Value* value : kernel.inputs) total += value->type().num_bytes();
-  for (const Value* value : kernel.constants) total += value->type().num_bytes();
+  for (const Value* value : kernel.inputs) total += bytes_read_of(kernel, value);
+  for (const Value* value : kernel.constants) total += bytes_read_of(kernel, value);
   return total;
 }
 

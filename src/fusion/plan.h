@@ -68,7 +68,8 @@ struct FusionPlan {
   std::vector<Alias> aliases;   // in topological order
   std::vector<Verdict> verdicts;
 
-  // Boundary bytes of a kernel: each tensor that crosses its edge, once; constants are read.
+  // Boundary bytes of a kernel: each tensor that crosses its edge, once; constants are read. Of a
+  // tensor that it reads in slices alone, the slices.
   [[nodiscard]] static Dim bytes_read(const Kernel& kernel);
   [[nodiscard]] static Dim bytes_written(const Kernel& kernel);
 };

@@ -36,15 +36,17 @@ class Planner {
       if (operand == nullptr || operand->producer() == nullptr) continue;
       const Node* producer = operand->producer();
       if (!groups_.has(producer) || groups_.group_of(producer) == groups_.group_of(&node)) continue;
-      const Group& from = *groups_.group_of(producer);
-      const std::vector<Node*> reshapes = from.only_aliases() ? from.nodes : std::vector<Node*>();
+      const std::vector<Node*> joining = groups_.group_of(producer)->nodes;
       if (auto refusal =
               try_merge(*groups_.group_of(producer), *groups_.group_of(&node), operand)) {
         refusals_[{producer, &node}] = *refusal;
         continue;
       }
-      // A reshape that would not join its operand's producer by itself may do so with its reader.
-      for (Node* reshape : reshapes) join_producers(*reshape);
+      // A view that would not join its operand's producer by itself (a slice of a matmul's result,
+      // while another slice is read elsewhere) may do so with its reader.
+      for (Node* view : joining) {
+        if (is_strided_view(*view)) join_producers(*view);
+      }
     }
   }
 

@@ -98,6 +98,43 @@ TEST(Planner, AReshapeJoinsTheMatmulBeforeItTogetherWithItsReader) {
             "0 contract: matmul\nalias: reshape\n");
 }
 
+TEST(Planner, SlicesOfAMatmulJoinItTogetherWithTheirReader) {
+  // Either slice alone would leave the other half to be written.
+  for (const char* product : {"mul(%a, %u)", "mul(%u, %a)"}) {
+    EXPECT_EQ(plan_of(fmt::format(R"(graph g(%x: f32[n, 16]) {{
+      %w = constant {{value = f32[16, 40] random 1}}
+      %m = matmul(%x, %w)
+      %g = slice(%m) {{starts = <0, 0>, sizes = <n, 20>, steps = [1, 1]}}
+      %u = slice(%m) {{starts = <0, 20>, sizes = <n, 20>, steps = [1, 1]}}
+      %a = silu(%g)
+      %y = {}
+      return %y as "y"
+    }})",
+                                  product)),
+              "0 contract: matmul + slice + slice + silu + mul\n");
+  }
+}
+
+TEST(Planner, ATensorReadInSlicesCountsAsTheSlices) {
+  const auto bytes_read = [](std::string_view body) {
+    const PlannedGraph planned("graph g(%x: f32[10, 8]) {\n" + std::string(body) +
+                               " return %y as \"y\"\n}");
+    EXPECT_EQ(planned.plan().kernels.size(), 1U);
+    return FusionPlan::bytes_read(planned.plan().kernels.front());
+  };
+  const auto slice = [](std::string_view name, int start, int size) {
+    return fmt::format("%{} = slice(%x) {{starts = <0, {}>, sizes = <10, {}>, steps = [1, 1]}}\n",
+                       name, start, size);
+  };
+  EXPECT_EQ(bytes_read(slice("a", 0, 2) + "%y = exp(%a)\n"), Dim(10 * 2 * 4));
+  EXPECT_EQ(bytes_read(slice("a", 0, 2) + slice("b", 3, 2) + "%y = add(%a, %b)\n"),
+            Dim(2 * 10 * 2 * 4));
+  // Overlapping slices are no more than the whole, and who reads the whole reads it.
+  EXPECT_EQ(bytes_read(slice("a", 0, 6) + slice("b", 1, 6) + "%y = add(%a, %b)\n"),
+            Dim(10 * 8 * 4));
+  EXPECT_EQ(bytes_read(slice("a", 0, 1) + "%y = add(%a, %x)\n"), Dim(10 * 8 * 4));
+}
+
 // One layer of a decoder: norm, projections with rotary positions, grouped causal attention, output
 // projection, and a gated feed-forward.
 constexpr const char* kDecoderLayer =
