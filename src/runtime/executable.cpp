@@ -181,7 +181,6 @@ Expected<Executable> Executable::create(Graph graph, FusionPlan plan,
                                         std::vector<ExecutableKernel> kernels, int threads,
                                         GraphConstants constants) {
   assert(plan.kernels.size() == kernels.size());
-  OPWELD_CHECK(pack_constants(kernels));
   auto state =
       std::make_unique<State>(std::move(graph), std::move(plan), std::move(kernels), threads);
   for (const Value* constant : state->storage.constants()) {
@@ -192,6 +191,8 @@ Expected<Executable> Executable::create(Graph graph, FusionPlan plan,
   if (constants == GraphConstants::Release) {
     release_constants(executable, parts.graph, parts.storage, parts.constants, parts.plan);
   }
+  // After that, so that what is packed goes one by one as its packed form comes.
+  OPWELD_CHECK(pack_constants(parts.kernels));
   return executable;
 }
 
