@@ -3,6 +3,7 @@
 #include "rewrite/cse.h"
 #include "rewrite/dce.h"
 #include "rewrite/fold_constants.h"
+#include "rewrite/merge_projections.h"
 #include "rewrite/raise/attention.h"
 #include "rewrite/raise/gelu.h"
 #include "rewrite/raise/layer_norm.h"
@@ -37,6 +38,8 @@ std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
             {"sweep", eliminate_dead_code},
         });
   }
+  // Behind everything that takes equal nodes for one: each reader has a slice of its own.
+  if (options.merge) passes.push_back({"merge-projections", merge_projections});  // Q, K, V -> QKV
   return passes;
 }
 

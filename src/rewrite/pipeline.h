@@ -17,6 +17,8 @@ struct RewriteOptions {
   // primitive spellings: at the levels `ops` and `auto`. At `none` the model runs as it is spelled,
   // which is what the others are compared with. Raising changes roundings, so strict leaves it out.
   bool raise = true;
+  // Make one matmul of several that read the same operand: at level `auto`.
+  bool merge = true;
 };
 
 struct RewritePass {

@@ -12,7 +12,13 @@ from onnx import numpy_helper
 
 from bench.models.encoder import Encoder, ensure_encoder
 from bench.models.sentences import passage, tokenise
-from bench.opweld_command import FUSION_LEVELS, input_options, opweld_path, run_model
+from bench.opweld_command import (
+    FUSION_LEVELS,
+    explain_model,
+    input_options,
+    opweld_path,
+    run_model,
+)
 from tests.python.onnx_node_suite import run_cases
 
 # Vector multiples and tails, in both free dimensions.
@@ -76,6 +82,18 @@ def test_one_compile_serves_every_length_and_batch(
     assert {(a.name, a.fusion) for a in answers} == set(product(batches, FUSION_LEVELS))
     # One compile for each level of fusion, however many shapes were run.
     assert sum(a.compiled for a in answers) == len(FUSION_LEVELS)
+
+
+def test_projections_of_one_operand_are_one_kernel(encoder: Encoder) -> None:
+    kernels = explain_model(encoder.model)["kernels"]
+    # The mask, positions, and embeddings with their norm; seven in each layer.
+    assert len(kernels) == 3 + 6 * 7
+    products = [kernel["nodes"][0] for kernel in kernels if kernel["kind"] == "contract"]
+    for layer in range(6):
+        path = f"/encoder/layer.{layer}/attention/self"
+        merged = " + ".join(f"{path}/{name}/MatMul" for name in ("query", "key", "value"))
+        assert merged in products
+    assert len(products) == 6 * 4
 
 
 def test_strict_numerics_are_bit_identical_fused_and_unfused(

@@ -46,6 +46,25 @@ def test_primitives_become_the_operators_of_the_newest_spelling(tmp_path: Path, 
     assert raised["softmax"] == raised["sigmoid"] == raised["reduce_mean"] == 0
 
 
+@pytest.mark.parametrize("spelling", ["primitives", "newest"])
+@pytest.mark.parametrize(("phase", "merged"), [("whole", 3), ("prefill", 2), ("decode", 3)])
+def test_projections_and_gates_are_merged(
+    tmp_path: Path, spelling: str, phase: str, merged: int
+) -> None:
+    (model,) = write_models(tmp_path, GROUPED, [Variant(spelling, phase)])
+    labels = [
+        kernel["operators"]
+        for kernel in explain_model(model)["kernels"]
+        if kernel["kind"] == "contract"
+    ]
+    # Q, K and V; in prefill V is an output of the model and stays by itself.
+    assert " + ".join(["MatMul"] * merged) in labels
+    assert len(labels) == 3 + (4 - merged)
+    gate = next(label for label in labels if "Swish" in label)
+    assert gate.startswith("MatMul + MatMul + ")
+    assert gate.endswith("Swish + Mul")
+
+
 def test_unfused_and_strict_runs_keep_the_primitives(tmp_path: Path) -> None:
     (model,) = write_models(tmp_path, GROUPED, [Variant("primitives", "whole")])
     for choice in ("--fusion=none", "--numerics=strict"):

@@ -1,0 +1,265 @@
+#include "rewrite/merge_projections.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "ops/builder.h"
+#include "ops/op.h"
+#include "rewrite/match.h"
+
+namespace opweld {
+
+namespace {
+
+// matmul(x, weights), with a bias behind it or none.
+struct Projection {
+  Node* matmul = nullptr;
+  Node* sum = nullptr;    // adds the bias; null if there is none
+  Value* bias = nullptr;  // a constant of as many elements as columns
+  Value* result = nullptr;
+
+  [[nodiscard]] Value* x() const { return matmul->operand(0); }
+  [[nodiscard]] const Tensor& weights() const {
+    return matmul->operand(1)->producer()->attributes().tensor("value");
+  }
+  [[nodiscard]] std::int64_t depth() const { return weights().sizes()[0]; }
+  [[nodiscard]] std::int64_t columns() const { return weights().sizes()[1]; }
+  // The node whose operator makes the result.
+  [[nodiscard]] const Node& root() const { return sum != nullptr ? *sum : *matmul; }
+};
+
+using Projections = std::vector<Projection>;
+
+// A constant row of that many elements, whatever axes of one element precede it.
+bool is_constant_row(const Value* value, std::int64_t columns, int most_axes) {
+  if (made_by(value, "constant") == nullptr || value->rank() < 1) return false;
+  return value->rank() <= most_axes && value->shape().back() == Dim(columns) &&
+         value->type().num_elements() == Dim(columns);
+}
+
+std::optional<Projection> match_projection(Node& node) {
+  if (node.op() != "matmul" || !is_float(node.result()->dtype())) return std::nullopt;
+  const Value* const weights = node.operand(1);
+  if (made_by(weights, "constant") == nullptr || weights->rank() != 2) return std::nullopt;
+  if (!has_one_reader(weights)) return std::nullopt;
+  Projection found{&node, nullptr, nullptr, node.result()};
+  if (found.depth() == 0 || found.columns() == 0) return std::nullopt;
+  Node* const reader = only_reader(node.result());
+  if (reader == nullptr || reader->op() != "add") return found;
+  Value* const bias = other_operand(*reader, node.result());
+  if (!is_constant_row(bias, found.columns(), node.result()->rank())) return found;
+  found.sum = reader;
+  found.bias = bias;
+  found.result = reader->result();
+  return found;
+}
+
+// ---- who may read a slice instead ----
+
+// Whether the operator begins a kernel that reads this operand wherever it lies.
+bool reads_in_place(const Use& use) {
+  constexpr std::array<std::string_view, 7> kReaders = {
+      "matmul", "rope", "softmax", "log_softmax", "layer_norm", "rms_norm", "concat"};
+  const Node& node = *use.node;
+  if (node.op() == "attention") {
+    // Attention in double precision is a call, which reads dense tensors.
+    return use.index < 3 && compute_dtype(node.result()->dtype()) == DType::F32;
+  }
+  return std::find(kReaders.begin(), kReaders.end(), node.op()) != kReaders.end();
+}
+
+// A value with several readers would have to be copied for all but one of the kernels.
+bool is_read_in_place(const Value* value) {
+  while (has_one_reader(value)) {
+    const Use& use = value->uses().front();
+    if (use.node->op() != "reshape" && use.node->op() != "transpose") return reads_in_place(use);
+    value = use.node->result();
+  }
+  return false;
+}
+
+// The pointwise operators that compute from the two results and from numbers alone.
+std::set<const Node*> pointwise_readers(const Value* left, const Value* right) {
+  std::set<const Value*> values = {left, right};
+  std::set<const Node*> nodes;
+  std::vector<const Value*> pending = {left, right};
+  while (!pending.empty()) {
+    const Value* const value = pending.back();
+    pending.pop_back();
+    for (const Use& use : value->uses()) {
+      const Node* const node = use.node;
+      const auto at_hand = [&](const Value* operand) {
+        return operand == nullptr || values.contains(operand) || scalar_constant(operand);
+      };
+      const bool joins = op_def(*node).trait == FusionTrait::Pointwise &&
+                         node->result()->shape() == left->shape() &&
+                         std::ranges::all_of(node->operands(), at_hand);
+      if (!joins || !nodes.insert(node).second) continue;
+      values.insert(node->result());
+      pending.push_back(node->result());
+    }
+  }
+  return nodes;
+}
+
+// Whether pointwise operators bring the two together, and nothing else reads either.
+bool is_gate_pair(const Projection& left, const Projection& right) {
+  if (left.columns() != right.columns()) return false;
+  const std::set<const Node*> readers = pointwise_readers(left.result, right.result);
+  for (const Value* value : {left.result, right.result}) {
+    const bool inside = std::ranges::all_of(
+        value->uses(), [&](const Use& use) { return readers.contains(use.node); });
+    if (value->is_graph_output() || value->uses().empty() || !inside) return false;
+  }
+  // What depends on both is what the readers of one alone leave out.
+  const auto alone = [&](const Value* value) { return pointwise_readers(value, value).size(); };
+  return alone(left.result) + alone(right.result) < readers.size();
+}
+
+// ---- what comes in place ----
+
+// Tensors [rows, columns] side by side.
+Expected<Tensor> side_by_side(std::span<const Tensor> parts, std::int64_t rows) {
+  std::int64_t columns = 0;
+  for (const Tensor& part : parts) columns += part.sizes()[1];
+  OPWELD_TRY(Tensor joined, Tensor::allocate(parts[0].dtype(), {rows, columns}));
+  const std::int64_t element = byte_size(joined.dtype());
+  std::byte* to = joined.mutable_data();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (const Tensor& part : parts) {
+      const std::int64_t bytes = part.sizes()[1] * element;
+      std::memcpy(to, part.data() + row * bytes, static_cast<std::size_t>(bytes));
+      to += bytes;
+    }
+  }
+  return joined;
+}
+
+// [columns], -0.0 for projections without a bias.
+Expected<Tensor> merged_bias(const Projections& projections) {
+  std::vector<Tensor> rows;
+  for (const Projection& projection : projections) {
+    const Sizes row = {1, projection.columns()};
+    if (projection.bias != nullptr) {
+      rows.push_back(projection.bias->producer()->attributes().tensor("value").reshaped(row));
+      continue;
+    }
+    OPWELD_TRY(Tensor zeros, Tensor::allocate(projection.weights().dtype(), row));
+    for (std::int64_t i = 0; i < zeros.num_elements(); ++i) zeros.set_double(i, -0.0);
+    rows.push_back(std::move(zeros));
+  }
+  OPWELD_TRY(Tensor joined, side_by_side(rows, 1));
+  return joined.reshaped({joined.num_elements()});
+}
+
+// All names of the nodes that are one now, as a fused kernel's operators are listed.
+Source joined_source(std::span<const Node* const> nodes) {
+  std::vector<std::string> names;
+  std::vector<std::string> ops;
+  std::string scope = nodes.front()->source().scope;
+  for (const Node* node : nodes) {
+    const Source& source = node->source();
+    if (!source.name.empty()) names.push_back(source.name);
+    ops.push_back(source.op.empty() ? node->op() : source.op);
+    if (source.scope != scope) scope.clear();
+  }
+  return {fmt::format("{}", fmt::join(names, " + ")), fmt::format("{}", fmt::join(ops, " + ")),
+          scope};
+}
+
+// The weights that were merged go at once, so that a large model is not in memory twice.
+void erase(Graph& graph, const Projection& projection) {
+  const auto erase_unread = [&](Node* node) {
+    if (node != nullptr && node->result()->uses().empty()) graph.erase(node);
+  };
+  Node* const weights = projection.matmul->operand(1)->producer();
+  Node* const bias = projection.bias != nullptr ? projection.bias->producer() : nullptr;
+  erase_unread(projection.sum);
+  erase_unread(projection.matmul);
+  erase_unread(weights);
+  erase_unread(bias);
+}
+
+Status merge(Graph& graph, const Projections& projections) {
+  Node* const before = projections.front().matmul;
+  std::vector<const Node*> matmuls;
+  std::vector<const Node*> sums;
+  std::vector<Tensor> weights;
+  for (const Projection& projection : projections) {
+    matmuls.push_back(projection.matmul);
+    if (projection.sum != nullptr) sums.push_back(projection.sum);
+    weights.push_back(projection.weights());
+  }
+  OPWELD_TRY(Tensor joined, side_by_side(weights, projections.front().depth()));
+  weights.clear();
+  Builder build(graph, before, joined_source(matmuls));
+  Value* merged =
+      build.binary("matmul", projections.front().x(), build.constant(std::move(joined)));
+  if (!sums.empty()) {
+    OPWELD_TRY(Tensor bias, merged_bias(projections));
+    Builder adding(graph, before, joined_source(sums));
+    merged = adding.binary("add", merged, adding.constant(std::move(bias)));
+    OPWELD_CHECK(adding.status());
+  }
+  OPWELD_CHECK(build.status());
+  std::int64_t column = 0;
+  for (const Projection& projection : projections) {
+    const Shape& sizes = projection.result->shape();
+    Shape starts(sizes.size(), Dim(0));
+    starts.back() = column;
+    column += projection.columns();
+    Builder slicing(graph, before, raised_source(projection.root(), "Slice"));
+    Value* const slice =
+        slicing.op("slice", {merged},
+                   {{"starts", starts}, {"sizes", sizes}, {"steps", Ints(sizes.size(), 1)}});
+    OPWELD_CHECK(slicing.status());
+    replace_by_raised(graph, projection.result, slice);
+  }
+  for (const Projection& projection : projections) erase(graph, projection);
+  return {};
+}
+
+// Takes pairs out of the projections and merges each.
+Status merge_gate_pairs(Graph& graph, Projections& projections) {
+  for (auto left = projections.begin(); left != projections.end();) {
+    const auto right = std::find_if(left + 1, projections.end(), [&](const Projection& other) {
+      return is_gate_pair(*left, other);
+    });
+    if (right == projections.end()) {
+      ++left;
+      continue;
+    }
+    OPWELD_CHECK(merge(graph, {*left, *right}));
+    projections.erase(right);
+    left = projections.erase(left);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status merge_projections(Graph& graph) {
+  // In the order of the model, so that the result is the same from run to run.
+  std::vector<Projections> by_operand;
+  for (Node* node : graph.nodes_in_order()) {
+    const auto projection = match_projection(*node);
+    if (!projection) continue;
+    auto siblings = std::ranges::find_if(by_operand, [&](const Projections& others) {
+      return others.front().x() == projection->x() && others.front().depth() == projection->depth();
+    });
+    if (siblings == by_operand.end()) siblings = by_operand.insert(siblings, Projections());
+    siblings->push_back(*projection);
+  }
+  for (Projections& siblings : by_operand) {
+    OPWELD_CHECK(merge_gate_pairs(graph, siblings));
+    std::erase_if(siblings, [](const Projection& each) { return !is_read_in_place(each.result); });
+    if (siblings.size() > 1) OPWELD_CHECK(merge(graph, siblings));
+  }
+  return {};
+}
+
+}  // namespace opweld
