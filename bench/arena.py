@@ -25,7 +25,7 @@ from bench.contest import Contest, Settings, hold_contest
 from bench.document import write_document
 from bench.engines import RIVALS, ours, rivals
 from bench.engines.base import CannotRunError, Engine
-from bench.limits import Limits, format_limits, measure_limits
+from bench.limits import Limits, best_limits, format_limits, measure_limits
 from bench.machine import describe_machine
 from bench.models.cache import BUILD
 from bench.plot import plot_suite
@@ -55,27 +55,36 @@ def main() -> None:
         case_seconds=arguments.case_seconds,
     )
     # Every engine inherits this: as many cores as threads, the same for all.
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: settings.threads])
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(cores)[: settings.threads])
     others = rivals(settings.threads, arguments.rivals)
     report = {
         "machine": describe_machine(),
-        "limits": {threads: asdict(each) for threads, each in limits.items()},
         "settings": asdict(settings) | {"quick": arguments.quick, "command": _command()},
         "engines": _versions(others),
         "suites": {},
     }
-    print(format_limits(limits) + "\n", flush=True)
     results: dict[str, list[Contest]] = {}
     try:
         for name in names:
             results[name] = _run_suite(
                 name, arguments.quick, others, limits[settings.threads], settings
             )
-            report["suites"][name] = [contest.as_json() for contest in results[name]]
-            _keep(arguments.json, report, {name: results[name]})
+            os.sched_setaffinity(0, cores)
+            limits = best_limits(limits, measure_limits())
+            os.sched_setaffinity(0, sorted(cores)[: settings.threads])
+            # Whatever held the machine up at one measurement counts for no suite.
+            results = {
+                suite: [contest.against(limits[settings.threads]) for contest in contests]
+                for suite, contests in results.items()
+            }
+            _keep(arguments.json, report, limits, results)
     finally:
         for engine in others:
             engine.close()
+    print(format_limits(limits) + "\n")
+    for name, contests in results.items():
+        print(f"{name}: {settings.threads} threads\n\n{format_summary(contests)}\n")
     if arguments.document:
         write_document(report, limits, results)
     wrong = [
@@ -164,13 +173,16 @@ def _run_suite(
         contests.append(contest)
         print(f" {time.perf_counter() - start:.0f} s", flush=True)
     print(f"\n{name}: {settings.threads} threads, medians of at most {settings.rounds} runs\n")
-    print(format_contests(contests) + "\n")
-    print(format_summary(contests) + "\n", flush=True)
+    print(format_contests(contests) + "\n", flush=True)
     return contests
 
 
-def _keep(path: Path, report: dict, results: dict[str, list[Contest]]) -> None:
-    """Writes the numbers so far, and a plot of each of these suites beside them."""
+def _keep(
+    path: Path, report: dict, limits: dict[int, Limits], results: dict[str, list[Contest]]
+) -> None:
+    """Writes the numbers so far, and a plot of each suite beside them."""
+    report["limits"] = {threads: asdict(each) for threads, each in limits.items()}
+    report["suites"] = {name: [c.as_json() for c in suite] for name, suite in results.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     for name, contests in results.items():

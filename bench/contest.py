@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 
-from bench.case import Case
+from bench.case import Case, Target, Work
 from bench.engines.base import CannotRunError, Engine, Loaded, Task
 from bench.limits import Limits
 from bench.turns import take_turns
@@ -52,12 +52,25 @@ class Contest:
     missing: dict[str, str]
     # The engine whose outputs the others were compared with.
     reference: str
+    work: Work
+    # The least seconds that the work takes on this machine.
     floor_seconds: float
-    target: str = ""
-    # Whether Opweld reached the target; None when there is none.
-    reached: bool | None = None
+    target: Target = field(default_factory=Target)
     # What else is to be said of it, a line each.
     notes: tuple[str, ...] = ()
+
+    def against(self, limits: Limits) -> Contest:
+        """The same contest, with the floor that follows from these limits."""
+        return replace(self, floor_seconds=self.work.floor(limits))
+
+    def reached(self) -> bool | None:
+        """Whether Opweld reached the target; None when there is none."""
+        timing = self.ours()
+        if self.target == Target():
+            return None
+        return timing is not None and self.target.reached(
+            self.fraction(timing), self.ratio(timing), timing.kernels
+        )
 
     def best_rival(self) -> Timing | None:
         """The fastest engine that is not ours."""
@@ -88,6 +101,7 @@ class Contest:
             entry["fraction_of_floor"] = self.fraction(timing)
         best = self.best_rival()
         described["best_rival"] = best.engine if best else None
+        described["target_reached"] = self.reached()
         return described
 
 
@@ -140,10 +154,8 @@ def hold_contest(
     finally:
         for model in loaded.values():
             model.close()
-    contest = Contest(
-        case.name, timings, missing, reference, case.work.floor(limits), str(case.target)
-    )
-    return _judged(contest, case)
+    floor = case.work.floor(limits)
+    return Contest(case.name, timings, missing, reference, case.work, floor, case.target)
 
 
 def entered_models(case: Case, engine: Engine, is_ours: bool) -> dict[str, Path]:
@@ -203,17 +215,6 @@ def _timing(
         kernels=loaded[name].kernels,
         compile_seconds=loaded[name].compile_seconds,
     )
-
-
-def _judged(contest: Contest, case: Case) -> Contest:
-    """The contest with its verdict on the target."""
-    if not contest.target:
-        return contest
-    timing = contest.ours()
-    reached = timing is not None and case.target.reached(
-        contest.fraction(timing), contest.ratio(timing), timing.kernels
-    )
-    return Contest(**{**vars(contest), "reached": reached})
 
 
 def largest_difference(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> float:

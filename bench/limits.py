@@ -42,7 +42,7 @@ def measure_limits() -> dict[int, Limits]:
     program = BUILD / "release" / "bench" / "machine_limits"
     if not program.exists():
         raise SystemExit(f"there is no {program}; build it with: ./dev build")
-    options = ["--benchmark_format=json", "--benchmark_repetitions=3", "--benchmark_min_time=0.2"]
+    options = ["--benchmark_format=json", "--benchmark_repetitions=3", "--benchmark_min_time=0.05"]
     answer = subprocess.run([program, *options], capture_output=True, text=True, check=True)
     return read_limits(json.loads(answer.stdout)["benchmarks"])
 
@@ -72,6 +72,25 @@ def read_limits(runs: list[dict]) -> dict[int, Limits]:
             bf16_flops=best.get((threads, "Bfloat16Dot", 0)),
         )
         for threads in sorted({threads for threads, _, _ in best})
+    }
+
+
+def best_limits(first: dict[int, Limits], second: dict[int, Limits]) -> dict[int, Limits]:
+    """The higher of each rate: what a machine did once, it can do."""
+
+    def rates(one: Rates, other: Rates) -> Rates:
+        return Rates({s: max(rate, other.by_size[s]) for s, rate in one.by_size.items()})
+
+    return {
+        threads: Limits(
+            threads=threads,
+            flops=max(one.flops, other.flops),
+            copy_bytes=rates(one.copy_bytes, other.copy_bytes),
+            read_bytes=rates(one.read_bytes, other.read_bytes),
+            bf16_flops=one.bf16_flops and max(one.bf16_flops, other.bf16_flops),
+        )
+        for threads, one in first.items()
+        for other in [second[threads]]
     }
 
 

@@ -71,7 +71,7 @@ def _timing_row(contest: Contest, timing: Timing) -> list[str]:
 def _summary_row(contest: Contest) -> list[str]:
     timing, best = contest.ours(), contest.best_rival()
     rival = [best.engine if best else "-"]
-    verdict = [contest.target or "-", {None: "-", True: "yes", False: "no"}[contest.reached]]
+    verdict = [str(contest.target) or "-", {None: "-", True: "yes", False: "no"}[contest.reached()]]
     if timing is None:
         return [contest.name, *["-"] * 5, *rival, "-", *verdict]
     row = _timing_row(contest, timing)

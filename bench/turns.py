@@ -15,8 +15,10 @@ WARM_UP_ROUNDS = 2
 PAUSE_SECONDS = 0.02
 
 # At the start of each turn, uncounted: after the pause and another engine's turn, caches hold
-# nothing of this one and the core may have slowed down.
+# nothing of this one and the core may have slowed down. A run so long that neither matters needs
+# none.
 WARM_UP_RUNS = 1
+LONG_SECONDS = 0.25
 
 # However long a round takes, there are as many as this: a median of fewer says little.
 LEAST_ROUNDS = 5
@@ -36,6 +38,7 @@ def take_turns(
     """
     seconds: dict[str, list[float]] = {engine: [] for engine in runs}
     engines = list(runs)
+    last = dict.fromkeys(engines, 0.0)
     start = time.perf_counter()
     for turn in range(WARM_UP_ROUNDS + rounds):
         spent = time.perf_counter() - start
@@ -47,9 +50,9 @@ def take_turns(
                 continue
             time.sleep(PAUSE_SECONDS)
             try:
-                for _ in range(WARM_UP_RUNS):
+                for _ in range(WARM_UP_RUNS if last[engine] < LONG_SECONDS else 0):
                     runs[engine]()
-                taken = runs[engine]()
+                taken = last[engine] = runs[engine]()
             except CannotRunError as error:
                 if failed is None:
                     raise

@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from bench.case import Case, Target, Work
 from bench.contest import Contest, Settings, Timing, hold_contest, largest_difference
 from bench.document import BEGIN, END, replaced
 from bench.engines.base import CannotRunError
-from bench.limits import Limits, Rates, format_limits, read_limits
+from bench.limits import Limits, Rates, best_limits, format_limits, read_limits
 from bench.models.cache import ROOT
 from bench.models.text_model import text_model
 from bench.plot import plot_suite
@@ -41,12 +42,12 @@ def test_each_engine_runs_once_per_round_and_each_comes_first(
             # Whatever is uncounted is slow: whole rounds at first, then the start of each turn.
             counted = (len(order) - 1) % runs_a_turn >= turns.WARM_UP_RUNS
             warm = len(order) > 2 * runs_a_turn * turns.WARM_UP_ROUNDS
-            return seconds if warm and counted else 100.0
+            return seconds if warm and counted else 0.2
 
         return name, run
 
-    seconds = turns.take_turns(dict([engine("a", 1.0), engine("b", 2.0)]), rounds=4)
-    assert seconds == {"a": [1.0] * 4, "b": [2.0] * 4}
+    seconds = turns.take_turns(dict([engine("a", 0.01), engine("b", 0.02)]), rounds=4)
+    assert seconds == {"a": [0.01] * 4, "b": [0.02] * 4}
     assert order[::runs_a_turn] == ["a", "b", "b", "a"] * 3
     assert order[runs_a_turn - 1 :: runs_a_turn] == order[::runs_a_turn]
 
@@ -61,12 +62,13 @@ def test_rounds_end_with_the_budget_but_not_too_early(monkeypatch: pytest.Monkey
 
 def test_who_cannot_go_on_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "PAUSE_SECONDS", 0)
-    runs_left = iter(range(9))
+    # Two rounds of two runs, the first of them uncounted, and half a round.
+    runs_left = iter(range(5))
 
     def tire() -> float:
         if next(runs_left, None) is None:
             raise CannotRunError("no more")
-        return 1.0
+        return 0.01
 
     runs = {"a": lambda: 1.0, "b": tire}
     failed: dict[str, str] = {}
@@ -74,6 +76,20 @@ def test_who_cannot_go_on_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert failed == {"b": "no more"}
     with pytest.raises(CannotRunError, match="no more"):
         turns.take_turns(runs, 1)
+
+
+def test_a_long_run_needs_no_other_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 0)
+    count = 0
+
+    def run() -> float:
+        nonlocal count
+        count += 1
+        return turns.LONG_SECONDS
+
+    assert len(turns.take_turns({"a": run}, 4)["a"]) == 4
+    # Only before the first it is not known how long a run takes.
+    assert count == turns.WARM_UP_ROUNDS + 4 + turns.WARM_UP_RUNS
 
 
 def test_the_largest_difference_is_over_all_outputs_and_shows_nan() -> None:
@@ -154,7 +170,8 @@ def test_a_contest_times_who_is_right_and_says_why_others_are_not(
     assert [contest.ratio(timing) for timing in contest.timings] == [0.5, 2.0, 1.0, 1.0]
     assert contest.floor_seconds == 0.0005
     assert contest.fraction(contest.ours()) == 0.5
-    assert contest.reached is True
+    assert contest.reached() is True
+    assert contest.against(replace(LIMITS, flops=1e12)).reached() is False
     described = json.loads(json.dumps(contest.as_json()))
     assert described["best_rival"] == "second"
     assert described["timings"][0] == {
@@ -220,6 +237,9 @@ def test_limits_are_the_best_repetition_and_absent_where_a_loop_is() -> None:
     limits = read_limits(runs)
     assert limits[1] == Limits(1, 3e9, Rates({1 << 20: 4e9}), Rates({4 << 20: 7e9}), None)
     assert limits[2] == Limits(2, 5e9, Rates({1 << 20: 8e9}), Rates({4 << 20: 14e9}), 8e9)
+    slower = {t: replace(limits[t], flops=1e9, copy_bytes=Rates({1 << 20: 5e9})) for t in limits}
+    assert best_limits(slower, limits)[1] == replace(limits[1], copy_bytes=Rates({1 << 20: 5e9}))
+    assert best_limits(limits, slower)[2] == limits[2]
     lines = [" ".join(line.split()) for line in format_limits(limits).splitlines()]
     assert lines[2:] == [
         "fp32 multiply-add 3 GFLOP/s 5 GFLOP/s",
@@ -234,8 +254,9 @@ def contests() -> list[Contest]:
         Timing("opweld", True, 0.002, 0.001, 0.05, 1e-6, kernels=3, compile_seconds=0.5),
         Timing("one", False, 0.25, 0.2, 0.0, 0.0),
     ]
-    first = Contest("small", timings, {"two": "no such operator"}, "one", 0.001, ">= 90%", False)
-    second = Contest("large", timings[1:], {"two": "no such operator"}, "one", 0.1, notes=("hm",))
+    missing = {"two": "no such operator"}
+    first = Contest("small", timings, missing, "one", Work(), 0.001, Target(floor=0.9))
+    second = Contest("large", timings[1:], missing, "one", Work(), 0.1, notes=("hm",))
     return [first, second]
 
 

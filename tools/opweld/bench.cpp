@@ -18,10 +18,23 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-Expected<double> timed_run(Executable& executable, const std::vector<Tensor>& inputs) {
+// Memory for the results, kept from run to run: fresh pages cost as much as many a kernel does.
+Expected<std::vector<Tensor>> allocate_outputs(Executable& executable,
+                                               const std::vector<Tensor>& inputs) {
+  OPWELD_TRY(std::vector<Sizes> sizes, executable.output_sizes(inputs));
+  std::vector<Tensor> outputs;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const DType dtype = executable.graph().outputs()[i].value->dtype();
+    OPWELD_TRY(Tensor output, Tensor::allocate(dtype, std::move(sizes[i])));
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
+Expected<double> timed_run(Executable& executable, const std::vector<Tensor>& inputs,
+                           std::vector<Tensor>& outputs) {
   const auto start = std::chrono::steady_clock::now();
-  OPWELD_TRY(const auto outputs, executable.run(inputs));
-  static_cast<void>(outputs);
+  OPWELD_CHECK(executable.run_into(inputs, outputs));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -42,17 +55,21 @@ struct BenchCommand {
     std::vector<std::string> levels = {model.fusion};
     if (compare) levels = {"none", "ops", "auto"};
     std::vector<Compiled> compiled;
+    std::vector<Tensor> outputs;
     for (const std::string& name : levels) {
       OPWELD_TRY(const FusionLevel level, parse_level(name));
       OPWELD_TRY(Compiled each, compile_model(graph, model, level));
-      for (int i = 0; i < warmup; ++i) OPWELD_CHECK(timed_run(each.executable, tensors));
+      OPWELD_TRY(outputs, allocate_outputs(each.executable, tensors));
+      for (int i = 0; i < warmup; ++i) {
+        OPWELD_CHECK(timed_run(each.executable, tensors, outputs));
+      }
       compiled.push_back(std::move(each));
     }
     // The levels take turns, so that a slow moment of the machine falls on all of them.
     std::vector<std::vector<double>> times(levels.size());
     for (int i = 0; i < repeats; ++i) {
       for (std::size_t level = 0; level < levels.size(); ++level) {
-        OPWELD_TRY(const double seconds, timed_run(compiled[level].executable, tensors));
+        OPWELD_TRY(const double seconds, timed_run(compiled[level].executable, tensors, outputs));
         times[level].push_back(seconds);
       }
     }
@@ -140,17 +157,16 @@ struct BenchCommand {
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(Compiled compiled, compile_model(graph, model, level));
     RunStats stats;
-    OPWELD_TRY(std::vector<Tensor> outputs, compiled.executable.run(tensors, &stats));
-    if (!output.empty()) {
-      OPWELD_CHECK(write_npz(output, named_outputs(graph, std::move(outputs))));
-    }
+    OPWELD_TRY(std::vector<Tensor> outputs, allocate_outputs(compiled.executable, tensors));
+    OPWELD_CHECK(compiled.executable.run_into(tensors, outputs, &stats));
+    if (!output.empty()) OPWELD_CHECK(write_npz(output, named_outputs(graph, outputs)));
     const nlohmann::ordered_json json = {{"kernels", stats.kernels},
                                          {"read_bytes", stats.bytes_read},
                                          {"written_bytes", stats.bytes_written},
                                          {"compile_seconds", compiled.seconds()}};
     std::cout << json.dump() << std::endl;
     for (std::string line; std::getline(std::cin, line);) {
-      OPWELD_TRY(const double seconds, timed_run(compiled.executable, tensors));
+      OPWELD_TRY(const double seconds, timed_run(compiled.executable, tensors, outputs));
       std::cout << fmt::format("{:.9f}", seconds) << std::endl;
     }
     return {};
