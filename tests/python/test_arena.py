@@ -274,6 +274,13 @@ def test_a_table_has_a_row_per_engine_and_reasons_below() -> None:
     ]
 
 
+def test_a_floor_that_is_beaten_is_told() -> None:
+    first, second = contests()
+    assert "faster than the floor" not in format_contests([first, second])
+    lines = format_contests([first, replace(second, floor_seconds=0.3)]).splitlines()
+    assert lines[-1].startswith("  large: faster than the floor")
+
+
 def test_the_summary_sets_opweld_beside_floor_rival_and_target() -> None:
     rows = [" ".join(line.split()) for line in format_summary(contests()).splitlines()]
     assert rows[2:] == [
