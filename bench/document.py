@@ -43,7 +43,8 @@ def measured_part(
         f"`{report['settings']['command']}`, {report['settings']['threads']} threads, "
         f"on {machine['processor']}, {machine['cores']} cores "
         f"({', '.join(machine['instructions'])}), caches {caches}, {machine['memory_gb']} GB, "
-        f"{machine['system']}.\nEngines: {engines}.",
+        f"{machine['system']}; when it began, {machine['load_before']} processes wanted a core.\n"
+        f"Engines: {engines}.",
         "### The machine",
         indented(format_limits(limits)),
     ]

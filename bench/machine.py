@@ -10,7 +10,7 @@ CPU = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def describe_machine() -> dict[str, object]:
-    """Processor, cores that may be used, vector instructions, caches and memory."""
+    """Processor, cores that may be used, vector instructions, caches, memory and load."""
     information = _fields(Path("/proc/cpuinfo"))
     flags = information.get("flags", "").split()
     wanted = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
@@ -21,6 +21,8 @@ def describe_machine() -> dict[str, object]:
         "instructions": [flag for flag in wanted if flag in flags],
         "caches": _caches(),
         "memory_gb": round(int(memory) / 2**20),
+        # Processes that wanted a core in the last minute: more than none were others' work.
+        "load_before": round(os.getloadavg()[0], 1),
         "system": f"{platform.system()} {platform.release()}",
     }
 

@@ -15,9 +15,10 @@ from bench import turns
 from bench.arena import SUITES
 from bench.case import Case, Target, Work
 from bench.contest import Contest, Settings, Timing, hold_contest, largest_difference
-from bench.document import BEGIN, END, replaced
+from bench.document import BEGIN, END, measured_part, replaced
 from bench.engines.base import CannotRunError
 from bench.limits import Limits, Rates, best_limits, format_limits, read_limits
+from bench.machine import describe_machine
 from bench.models.cache import ROOT
 from bench.models.text_model import text_model
 from bench.plot import plot_suite
@@ -301,6 +302,23 @@ def test_the_document_keeps_what_people_wrote() -> None:
         "| large | 100 ms | - | 250 ms | - |",
     ]
     assert format_reasons(contests()) == "- all: two: no such operator\n- large: hm"
+
+
+def test_the_document_says_where_and_how_it_was_measured() -> None:
+    machine = describe_machine()
+    assert machine["cores"] >= 1 and machine["memory_gb"] >= 1 and machine["load_before"] >= 0
+    report = {
+        "machine": machine,
+        "engines": {"one": "one 1.0", "two": "two 2.0", "two again": "two 2.0"},
+        "settings": {"command": "./dev bench norms", "threads": 2},
+    }
+    text = measured_part(report, {2: LIMITS}, {"norms": contests()})
+    assert text.startswith("`./dev bench norms`, 2 threads, on ")
+    assert f"{machine['cores']} cores" in text
+    assert "Engines: one 1.0, two 2.0." in text
+    assert "    copy, 256 MB touched" in text
+    assert "### norms: RMSNorm with its residual, LayerNorm and softmax, in fp32" in text
+    assert format_times(contests()) in text and format_reasons(contests()) in text
 
 
 def test_a_plot_is_left_out_where_nothing_can_draw_it(
