@@ -30,7 +30,7 @@ from bench.machine import describe_machine
 from bench.models.cache import BUILD
 from bench.plot import plot_suite
 from bench.products import bound_of_fusion
-from bench.report import format_contests, format_summary
+from bench.report import format_contests, format_progress, format_summary
 from bench.suites import SUITES
 
 RESULTS = BUILD / "bench"
@@ -43,6 +43,9 @@ def main() -> None:
     unknown = [name for name in arguments.suites if name not in SUITES and name != "all"]
     if unknown:
         parser.error(f"no suite {', '.join(unknown)}; there are all, {', '.join(SUITES)}")
+    if not arguments.suites and arguments.document:
+        write_document(arguments.json)
+        return
     if not arguments.suites:
         for name, suite in SUITES.items():
             print(f"{name:12} {suite.__doc__.splitlines()[0]}")
@@ -86,7 +89,7 @@ def main() -> None:
     for name, contests in results.items():
         print(f"{name}: {settings.threads} threads\n\n{format_summary(contests)}\n")
     if arguments.document:
-        write_document(report, limits, results)
+        write_document(arguments.json)
     wrong = [
         f"{contest.name}: {engine} {reason}"
         for contests in results.values()
@@ -128,7 +131,9 @@ def _parser() -> argparse.ArgumentParser:
         help="where the numbers go (default: build/bench/results.json), plots beside it",
     )
     parser.add_argument(
-        "--document", action="store_true", help="write the results into docs/performance.md"
+        "--document",
+        action="store_true",
+        help="write the results into docs/performance.md; without a SUITE, those of the last run",
     )
     return parser
 
@@ -171,7 +176,7 @@ def _run_suite(
         if any(timing.engine == "opweld none" for timing in contest.timings):
             contest = replace(contest, notes=(bound_of_fusion(case, settings.threads),))
         contests.append(contest)
-        print(f" {time.perf_counter() - start:.0f} s", flush=True)
+        print(f" {time.perf_counter() - start:.0f} s: {format_progress(contest)}", flush=True)
     print(f"\n{name}: {settings.threads} threads, medians of at most {settings.rounds} runs\n")
     print(format_contests(contests) + "\n", flush=True)
     return contests

@@ -104,6 +104,24 @@ class Contest:
         described["target_reached"] = self.reached()
         return described
 
+    @classmethod
+    def from_json(cls, described: dict) -> Contest:
+        """What as_json() described; what follows from the times follows again."""
+
+        def fields(kind: type, values: dict) -> object:
+            return kind(**{name: values[name] for name in kind.__dataclass_fields__})
+
+        return cls(
+            name=described["name"],
+            timings=[fields(Timing, timing) for timing in described["timings"]],
+            missing=described["missing"],
+            reference=described["reference"],
+            work=fields(Work, described["work"]),
+            floor_seconds=described["floor_seconds"],
+            target=fields(Target, described["target"]),
+            notes=tuple(described["notes"]),
+        )
+
 
 @dataclass(frozen=True)
 class Entry:

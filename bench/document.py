@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from pathlib import Path
 
 from bench.contest import Contest
-from bench.limits import Limits, format_limits
+from bench.limits import format_limits, limits_from_json
 from bench.models.cache import ROOT
 from bench.report import format_reasons, format_summary, format_times
 from bench.suites import SUITES
@@ -15,12 +16,11 @@ BEGIN = "<!-- What follows is written by ./dev bench --document. -->"
 END = "<!-- What precedes is written by ./dev bench --document. -->"
 
 
-def write_document(
-    report: dict, limits: dict[int, Limits], results: dict[str, Sequence[Contest]]
-) -> None:
-    """Replaces the measured part of the document. `report` is what the JSON file holds."""
+def write_document(results: Path) -> None:
+    """Replaces the measured part of the document by what a JSON file of the arena holds."""
+    report = json.loads(results.read_text(encoding="utf-8"))
     text = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(replaced(text, measured_part(report, limits, results)), encoding="utf-8")
+    DOCUMENT.write_text(replaced(text, measured_part(report)), encoding="utf-8")
 
 
 def replaced(text: str, part: str) -> str:
@@ -32,9 +32,7 @@ def replaced(text: str, part: str) -> str:
     return f"{before}{begin}\n\n{part}\n\n{end}{after}"
 
 
-def measured_part(
-    report: dict, limits: dict[int, Limits], results: dict[str, Sequence[Contest]]
-) -> str:
+def measured_part(report: dict) -> str:
     """The machine, its limits, and for each suite the verdicts, all times, and what is missing."""
     machine = report["machine"]
     caches = ", ".join(f"{level} {size}" for level, size in machine["caches"].items())
@@ -46,9 +44,10 @@ def measured_part(
         f"{machine['system']}; when it began, {machine['load_before']} processes wanted a core.\n"
         f"Engines: {engines}.",
         "### The machine",
-        indented(format_limits(limits)),
+        indented(format_limits(limits_from_json(report["limits"]))),
     ]
-    for name, contests in results.items():
+    for name, described in report["suites"].items():
+        contests = [Contest.from_json(each) for each in described]
         title = SUITES[name].__doc__.splitlines()[0].rstrip(".")
         parts += [
             f"### {name}: {title}",

@@ -34,6 +34,24 @@ class Limits:
     bf16_flops: float | None = None  # of the bf16 dot product, where there is one
 
 
+def limits_from_json(described: dict) -> dict[int, Limits]:
+    """Limits by number of threads, from what `asdict` made of them on the way to a file."""
+
+    def rates(values: dict) -> Rates:
+        return Rates({int(size): rate for size, rate in values["by_size"].items()})
+
+    return {
+        int(threads): Limits(
+            threads=values["threads"],
+            flops=values["flops"],
+            copy_bytes=rates(values["copy_bytes"]),
+            read_bytes=rates(values["read_bytes"]),
+            bf16_flops=values["bf16_flops"],
+        )
+        for threads, values in described.items()
+    }
+
+
 def measure_limits() -> dict[int, Limits]:
     """Runs the loops on one thread and on all; returns the limits by number of threads.
 

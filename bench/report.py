@@ -32,6 +32,12 @@ def format_contests(contests: Sequence[Contest]) -> str:
     return "\n".join([table(HEADER, rows), "", *_reasons(contests)])
 
 
+def format_progress(contest: Contest) -> str:
+    """A contest in a few words, for those who wait."""
+    both = [timing for timing in (contest.ours(), contest.best_rival()) if timing is not None]
+    return ", ".join(f"{each.engine} {milliseconds(each.median_seconds)}" for each in both)
+
+
 def format_summary(contests: Sequence[Contest], markdown: bool = False) -> str:
     """A row for each contest: Opweld against the floor, the best rival and the target."""
     rows = [_summary_row(contest) for contest in contests]

@@ -4,7 +4,7 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,17 +17,30 @@ from bench.case import Case, Target, Work
 from bench.contest import Contest, Settings, Timing, hold_contest, largest_difference
 from bench.document import BEGIN, END, measured_part, replaced
 from bench.engines.base import CannotRunError
-from bench.limits import Limits, Rates, best_limits, format_limits, read_limits
+from bench.limits import (
+    Limits,
+    Rates,
+    best_limits,
+    format_limits,
+    limits_from_json,
+    read_limits,
+)
 from bench.machine import describe_machine
 from bench.models.cache import ROOT
 from bench.models.text_model import text_model
 from bench.plot import plot_suite
 from bench.products import share_of_products
-from bench.report import format_contests, format_reasons, format_summary, format_times
+from bench.report import (
+    format_contests,
+    format_progress,
+    format_reasons,
+    format_summary,
+    format_times,
+)
 from bench.table import markdown_table, megabytes, milliseconds, table
 
 FLAT = Rates({1 << 20: 100e9, 256 << 20: 10e9})
-LIMITS = Limits(threads=2, flops=200e9, copy_bytes=FLAT, read_bytes=Rates({1 << 20: 50e9}))
+LIMITS = Limits(threads=2, flops=200e9, copy_bytes=FLAT, read_bytes=Rates({256 << 20: 50e9}))
 
 
 def test_each_engine_runs_once_per_round_and_each_comes_first(
@@ -283,6 +296,8 @@ def test_a_floor_that_is_beaten_is_told() -> None:
 
 
 def test_the_summary_sets_opweld_beside_floor_rival_and_target() -> None:
+    assert format_progress(contests()[0]) == "opweld 2.00 ms, one 250 ms"
+    assert format_progress(contests()[1]) == "one 250 ms"
     rows = [" ".join(line.split()) for line in format_summary(contests()).splitlines()]
     assert rows[2:] == [
         "small 2.00 ms 5% 3 0.50 s 50% one 0.01x >= 90% no",
@@ -312,7 +327,12 @@ def test_the_document_says_where_and_how_it_was_measured() -> None:
         "engines": {"one": "one 1.0", "two": "two 2.0", "two again": "two 2.0"},
         "settings": {"command": "./dev bench norms", "threads": 2},
     }
-    text = measured_part(report, {2: LIMITS}, {"norms": contests()})
+    report["limits"] = {2: asdict(LIMITS)}
+    report["suites"] = {"norms": [contest.as_json() for contest in contests()]}
+    report = json.loads(json.dumps(report))
+    assert [Contest.from_json(each) for each in report["suites"]["norms"]] == contests()
+    assert limits_from_json(report["limits"]) == {2: LIMITS}
+    text = measured_part(report)
     assert text.startswith("`./dev bench norms`, 2 threads, on ")
     assert f"{machine['cores']} cores" in text
     assert "Engines: one 1.0, two 2.0." in text
