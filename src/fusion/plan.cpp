@@ -72,6 +72,8 @@ void complete_kernel(Kernel& kernel) {
   kernel.outputs.clear();
   std::vector<std::string> names;
   std::vector<const Source*> named;
+  int operators = 0;
+  for (const Node* node : kernel.nodes) operators += node->source().operators;
   names.reserve(kernel.nodes.size());
   named.reserve(kernel.nodes.size());
   for (const Node* node : kernel.nodes) {
@@ -90,6 +92,8 @@ void complete_kernel(Kernel& kernel) {
     }
     // An operator of the model that takes several nodes here is named once.
     const Source& source = node->source();
+    // What only takes a merged result apart is named where nothing else is.
+    if (source.operators == 0 && operators > 0) continue;
     const bool is_named = std::any_of(named.begin(), named.end(),
                                       [&](const Source* other) { return *other == source; });
     if (is_named && !source.name.empty()) continue;
@@ -98,7 +102,8 @@ void complete_kernel(Kernel& kernel) {
   }
   kernel.scope = common_scope(kernel.nodes);
   kernel.label = fmt::format("{}", fmt::join(names, " + "));
-  kernel.name = fmt::format("{}_{}", kernel.nodes.size() > 1 ? "FusedKernel" : "Kernel", kernel.id);
+  const bool is_fused = kernel.nodes.size() > 1 || operators > 1;
+  kernel.name = fmt::format("{}_{}", is_fused ? "FusedKernel" : "Kernel", kernel.id);
 }
 
 Graph extract_group(const Kernel& kernel) {

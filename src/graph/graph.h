@@ -29,6 +29,9 @@ struct Source {
   std::string name;   // the node's name in the user's model ("/layers.0/attn/MatMul"), may be empty
   std::string op;     // the operator there ("MatMul"), may be empty
   std::string scope;  // the layer it belongs to ("layers.0"), may be empty
+  // How many operators of the model the node stands for: several where they became one, none where
+  // it only takes apart what such a node made.
+  int operators = 1;
 
   bool operator==(const Source&) const = default;
 };

@@ -13,9 +13,10 @@
 //
 // Values are called by their name in the user's model, in quotes where it is no identifier
 // (`%"/layers.0/Add_output_0"`); those without a name are numbered (`%0`). Further parts of a
-// source follow its name: `@"/layer.0/Add" op "Add" scope "layer.0"`. Symbols that occur in the
-// inputs are declared by that; `where` adds their ranges, and symbols that occur elsewhere only.
-// Sizes that had to be assumed equal stand before the return: `assume s == t, "why"`.
+// source follow its name: `@"/layer.0/Add" op "Add" scope "layer.0" operators 2`. Symbols that
+// occur in the inputs are declared by that; `where` adds their ranges, and symbols that occur
+// elsewhere only. Sizes that had to be assumed equal stand before the return: `assume s == t,
+// "why"`.
 //
 // Tensors print in full up to 64 elements, beyond that as `splat` when all elements are bit-equal,
 // as `f32[16, 16] bytes "hex"` (little-endian) when PrintOptions::full_constants is set and else as

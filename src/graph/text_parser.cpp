@@ -378,6 +378,14 @@ class Parser {
     if (cursor_.take_word("scope")) {
       OPWELD_TRY(source.scope, cursor_.string());
     }
+    if (cursor_.take_word("operators")) {
+      constexpr std::int64_t kMost = 1 << 20;
+      OPWELD_TRY(const std::int64_t operators, cursor_.integer());
+      if (operators < 0 || operators > kMost) {
+        return cursor_.error("a node stands for 0 to {} operators, not for {}", kMost, operators);
+      }
+      source.operators = static_cast<int>(operators);
+    }
     return source;
   }
 

@@ -159,6 +159,7 @@ class Printer {
     emit(" @{}", quoted(source.name));
     if (!source.op.empty()) emit(" op {}", quoted(source.op));
     if (!source.scope.empty()) emit(" scope {}", quoted(source.scope));
+    if (source.operators != 1) emit(" operators {}", source.operators);
   }
 
   void print_return() {

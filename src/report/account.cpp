@@ -41,24 +41,34 @@ void add(Traffic& total, const Traffic& part) {
   total.written_bytes += part.written_bytes;
 }
 
+// What matmuls that became one would read of their common operand beside what the one reads.
+Expected<std::int64_t> repeated_bytes(const Node& node, const Bindings& bindings) {
+  if (node.op() != "matmul") return 0;
+  const Dim bytes = node.operand(0)->type().num_bytes() * (node.source().operators - 1);
+  return bytes.evaluate(bindings);
+}
+
 // What the operators of the kernel would move, each as a kernel of its own, less what it moves.
 Expected<std::int64_t> saved_bytes(const Kernel& kernel, const Bindings& bindings) {
   OPWELD_TRY(const Traffic fused, kernel_traffic(kernel, bindings));
   Traffic alone;
   for (Node* node : kernel.nodes) {
-    if (is_alias(*node)) continue;
+    if (is_alias(*node) || node->source().operators == 0) continue;
     Kernel single;
     single.nodes = {node};
     complete_kernel(single);
-    OPWELD_TRY(const Traffic traffic, kernel_traffic(single, bindings));
+    OPWELD_TRY(Traffic traffic, kernel_traffic(single, bindings));
+    OPWELD_TRY(const std::int64_t repeated, repeated_bytes(*node, bindings));
+    traffic.read_bytes += repeated;
     add(alone, traffic);
   }
   return alone.read_bytes + alone.written_bytes - fused.read_bytes - fused.written_bytes;
 }
 
 std::int64_t operators_in(const Kernel& kernel) {
-  return std::count_if(kernel.nodes.begin(), kernel.nodes.end(),
-                       [](const Node* node) { return !is_alias(*node); });
+  std::int64_t operators = 0;
+  for (const Node* node : kernel.nodes) operators += is_alias(*node) ? 0 : node->source().operators;
+  return operators;
 }
 
 std::string keep_line(const Verdict& verdict) {

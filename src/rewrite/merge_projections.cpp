@@ -168,7 +168,7 @@ Source joined_source(std::span<const Node* const> nodes) {
     if (source.scope != scope) scope.clear();
   }
   return {fmt::format("{}", fmt::join(names, " + ")), fmt::format("{}", fmt::join(ops, " + ")),
-          scope};
+          scope, static_cast<int>(nodes.size())};
 }
 
 // The weights that were merged go at once, so that a large model is not in memory twice.
@@ -212,7 +212,9 @@ Status merge(Graph& graph, const Projections& projections) {
     Shape starts(sizes.size(), Dim(0));
     starts.back() = column;
     column += projection.columns();
-    Builder slicing(graph, before, raised_source(projection.root(), "Slice"));
+    Source source = raised_source(projection.root(), "Slice");
+    source.operators = 0;
+    Builder slicing(graph, before, std::move(source));
     Value* const slice =
         slicing.op("slice", {merged},
                    {{"starts", starts}, {"sizes", sizes}, {"steps", Ints(sizes.size(), 1)}});

@@ -85,6 +85,8 @@ TEST(GraphText, ReadsBackWhatItPrints) {
   %v: f32[b, t], %i: i64[floor_div(s, 4)] = top_k(%x, _, %"in/0") {k = <t, 3>} @"/TopK" op "TopK" scope "layers.0"
   %0: f32[] = constant {value = f32[] {0.5}}
   %1: f32[] = "odd op"(%0, %0) {"odd name" = "quote \" and \\ and \x00"}
+  %2: f32[] = neg(%1) @"a + b" op "A + B" operators 2
+  %3: f32[] = neg(%2) @"" operators 0
   assume b == 2*t, "why \"so\""
   return %1 as "one", %x as "x", %1 as "again"
 }
@@ -245,6 +247,8 @@ TEST(GraphTextErrors, SayWhereAndWhat) {
             "line 1, column 28: the type of 'y' is missing");
   EXPECT_THAT(error_of("graph g(%x: f32[2]) { %y: f32[t] = neg(%x) return }"),
               HasSubstr("unknown symbol 't'"));
+  EXPECT_THAT(error_of("graph g(%x: f32[]) { %y: f32[] = neg(%x) @\"a\" operators -1 return }"),
+              HasSubstr("stands for 0 to 1048576 operators"));
   EXPECT_EQ(error_of("graph g() { return } graph"),
             "line 1, column 22: expected the end of the text, found 'graph'");
   EXPECT_EQ(error_of("graph g(%0: f32[2]) { return %0 }"),

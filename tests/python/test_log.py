@@ -43,6 +43,26 @@ def test_every_verb_that_compiles_honours_it(verb: str, model: Path) -> None:
     assert FORMED in errors(verb, model, OPWELD_LOG_LEVEL="1").splitlines()
 
 
+def test_what_became_one_counts_as_the_operators_of_the_model(tmp_path: Path) -> None:
+    model = tmp_path / "projections.graph"
+    model.write_text("""graph projections(%x: f32[n, 4]) {
+      %v = constant {value = f32[4, 4] random 1}
+      %w = constant {value = f32[4, 4] random 2}
+      %q = matmul(%x, %v)
+      %k = matmul(%x, %w)
+      %t = transpose(%k) {permutation = [1, 0]}
+      %y = matmul(%q, %t)
+      return %y as "y"
+    }""")
+    lines = errors("run", model, "--dim", "n=128", OPWELD_LOG_LEVEL="1").splitlines()
+    # One reading of x, 128 x 4 floats, and the transposed copy of k, written and read. The slices
+    # of the merged result are no operators of the model.
+    assert lines[1:] == [
+        "AutoFusion: matmul + matmul -> FusedKernel_0 saves 2.0 kB, 1 kernel",
+        "AutoFusion: transpose + matmul -> FusedKernel_1 saves 4.1 kB, 1 kernel",
+    ]
+
+
 def test_debug_has_a_line_for_every_kept_edge(model: Path) -> None:
     lines = errors("run", model, "--fusion=none", OPWELD_LOG_LEVEL="0").splitlines()
     kept = [line for line in lines if line.startswith("AutoFusion: keep ")]

@@ -248,10 +248,10 @@ TEST(MergeProjections, NamesOfTheModelStay) {
     if (node->op() != "constant") sources.push_back(node->source());
   }
   ASSERT_EQ(sources.size(), 6U);
-  EXPECT_EQ(sources[0], (Source{"/q/MatMul + /k/MatMul", "MatMul + MatMul", "layer.0"}));
+  EXPECT_EQ(sources[0], (Source{"/q/MatMul + /k/MatMul", "MatMul + MatMul", "layer.0", 2}));
   EXPECT_EQ(sources[1], (Source{"/q/Add", "Add", "layer.0"}));
-  EXPECT_EQ(sources[2], (Source{"/q/Add", "Slice", "layer.0"}));
-  EXPECT_EQ(sources[3], (Source{"/k/MatMul", "Slice", "layer.0"}));
+  EXPECT_EQ(sources[2], (Source{"/q/Add", "Slice", "layer.0", 0}));
+  EXPECT_EQ(sources[3], (Source{"/k/MatMul", "Slice", "layer.0", 0}));
 }
 
 }  // namespace
