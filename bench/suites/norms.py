@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.case import Case, Target, Twin, Work
+from bench.case import Case, Twin
 from bench.models.text_model import normal, shape_text, text_model
+from bench.suites.streaming import streaming_case
 
-BEYOND = Target(floor=0.90, ratio=1.0)
 TOLERANCE = 1e-4
 TWINS = "bench.twins.norms"
 EPSILON = 1e-5
@@ -81,14 +81,5 @@ def softmax(rows: int, columns: int) -> Case:
 
 
 def _case(name: str, model: Path, inputs: dict[str, np.ndarray], outputs: int, twin: str) -> Case:
-    read = sum(value.nbytes for value in inputs.values())
-    written = outputs * inputs["x"].nbytes
-    return Case(
-        name,
-        model,
-        inputs,
-        TOLERANCE,
-        Work(read, written),
-        Twin(TWINS, twin, {"epsilon": EPSILON}, tunable=False),
-        target=BEYOND if read + written >= 256 << 20 else Target(),
-    )
+    torch_twin = Twin(TWINS, twin, {"epsilon": EPSILON}, tunable=False)
+    return streaming_case(name, model, inputs, outputs, torch_twin, TOLERANCE)

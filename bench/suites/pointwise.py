@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
-from bench.case import Case, Target, Twin, Work
+from bench.case import Case, Twin
 from bench.models.text_model import normal, shape_text, text_model
+from bench.suites.streaming import streaming_case
 
-# Inputs and outputs together take 256 MB or more, which no core's own caches hold. A last-level
-# cache may be larger; the floor is that of copying as many bytes, whatever keeps them.
-# Those within the caches take about 4 MB.
-BEYOND = Target(floor=0.90, ratio=1.0)
 TOLERANCE = 1e-5
 TWINS = "bench.twins.pointwise"
 
@@ -112,15 +111,5 @@ def rope(heads: int, length: int, size: int) -> Case:
     return _case(name, model, {"x": normal(0, *shape)}, 1, "Rope")
 
 
-def _case(name: str, model: object, inputs: dict, outputs: int, twin: str) -> Case:
-    read = sum(value.nbytes for value in inputs.values())
-    written = outputs * next(iter(inputs.values())).nbytes
-    return Case(
-        name,
-        model,
-        inputs,
-        TOLERANCE,
-        Work(read, written),
-        Twin(TWINS, twin, tunable=False),
-        target=BEYOND if read + written >= 256 << 20 else Target(),
-    )
+def _case(name: str, model: Path, inputs: dict[str, np.ndarray], outputs: int, twin: str) -> Case:
+    return streaming_case(name, model, inputs, outputs, Twin(TWINS, twin, tunable=False), TOLERANCE)
