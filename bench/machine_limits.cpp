@@ -4,8 +4,8 @@
 // vectors there are, Bfloat16Dot those of the instruction that adds two bf16 products to an fp32
 // sum, where the processor has it. Copy and Read count the bytes of passes over memory; their
 // argument says how many bytes a pass touches on all threads together, so that the rate of a cache
-// and that of memory are told apart. Each runs on as many threads as asked for, every thread on
-// data of its own.
+// and that of memory are told apart; the bytes lie on huge pages where the system has them. Each
+// runs on as many threads as asked for, every thread on data of its own.
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
 
@@ -13,8 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <thread>
-#include <vector>
+
+#include "support/memory_block.h"
 
 namespace {
 
@@ -107,7 +109,11 @@ constexpr int kDotSums = 24;
   }
   float total = 0;
 #pragma GCC unroll 24
-  for (const __m512& sum : sums) total += _mm512_reduce_add_ps(sum);
+  for (const __m512& sum : sums) {
+    float lanes[16];
+    std::memcpy(lanes, &sum, sizeof(lanes));
+    for (const float lane : lanes) total += lane;
+  }
   return total;
 }
 
@@ -131,12 +137,21 @@ std::size_t share(const benchmark::State& state, std::int64_t buffers) {
   return static_cast<std::size_t>(state.range(0) / buffers / state.threads() / kStep * kStep);
 }
 
+// Memory that the system has really given; null, and the benchmark skipped, when there is none.
+std::shared_ptr<std::byte> touched_block(benchmark::State& state, std::size_t bytes) {
+  auto block = opweld::allocate_block(bytes);
+  if (block != nullptr) std::memset(block.get(), 1, bytes);
+  if (block == nullptr) state.SkipWithError("out of memory");
+  return block;
+}
+
 void Copy(benchmark::State& state) {
   const std::size_t bytes = share(state, 2);
-  const std::vector<char> from(bytes, 1);
-  std::vector<char> to(bytes);
+  const auto from = touched_block(state, bytes);
+  const auto to = touched_block(state, bytes);
+  if (from == nullptr || to == nullptr) return;
   for (auto _ : state) {
-    std::memcpy(to.data(), from.data(), bytes);
+    std::memcpy(to.get(), from.get(), bytes);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * 2 * static_cast<std::int64_t>(bytes));
@@ -144,9 +159,11 @@ void Copy(benchmark::State& state) {
 
 void Read(benchmark::State& state) {
   const std::size_t bytes = share(state, 1);
-  const std::vector<std::uint64_t> from(bytes / sizeof(std::uint64_t), 1);
+  const auto block = touched_block(state, bytes);
+  if (block == nullptr) return;
+  const auto* const from = reinterpret_cast<const std::uint64_t*>(block.get());
   const auto sum = __builtin_cpu_supports("avx2") != 0 ? sum_256 : sum_128;
-  for (auto _ : state) benchmark::DoNotOptimize(sum(from.data(), from.size()));
+  for (auto _ : state) benchmark::DoNotOptimize(sum(from, bytes / sizeof(*from)));
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 

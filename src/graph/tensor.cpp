@@ -3,19 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "graph/convert.h"
 #include "graph/half.h"
+#include "support/memory_block.h"
 
 namespace opweld {
 namespace {
-
-// Kernels may load whole vectors from the start of a tensor.
-constexpr std::size_t kAlignment = 64;
 
 template <typename T>
 T load(const std::byte* data, std::int64_t index) {
@@ -107,18 +104,16 @@ Expected<Tensor> Tensor::allocate(DType dtype, Sizes sizes) {
                 to_string(sizes));
   }
   const auto bytes = static_cast<std::size_t>(*count) * static_cast<std::size_t>(byte_size(dtype));
-  // calloc leaves large blocks to the system's zero pages, so nothing is touched before it is used.
-  void* block = std::calloc(bytes + kAlignment, 1);
+  std::shared_ptr<std::byte> block = allocate_block(bytes);
   if (block == nullptr) {
     return fail("out of memory: a tensor of {} {} needs {} bytes", to_string(dtype),
                 to_string(sizes), bytes);
   }
-  const auto misalignment = reinterpret_cast<std::uintptr_t>(block) % kAlignment;
   Tensor tensor;
   tensor.dtype_ = dtype;
   tensor.sizes_ = std::move(sizes);
-  tensor.data_ = static_cast<std::byte*>(block) + (kAlignment - misalignment);
-  tensor.owner_ = std::shared_ptr<const void>(block, [block](const void*) { std::free(block); });
+  tensor.data_ = block.get();
+  tensor.owner_ = std::move(block);
   tensor.writable_ = true;
   return tensor;
 }

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cassert>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "runtime/memory_plan.h"
 #include "runtime/pack.h"
 #include "runtime/storage.h"
+#include "support/memory_block.h"
 #include "support/thread_team.h"
 
 namespace opweld {
@@ -22,28 +22,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Uninitialised bytes, aligned for any vector load.
-class AlignedBytes {
+// Bytes that a run works in, kept for the next one; what they hold does not matter.
+class WorkBytes {
  public:
-  AlignedBytes() = default;
-
   Status resize(std::int64_t bytes) {
     if (bytes <= capacity_) return {};
-    void* data = std::aligned_alloc(
-        kArenaAlignment, static_cast<std::size_t>((bytes + kArenaAlignment - 1) / kArenaAlignment *
-                                                  kArenaAlignment));
-    if (data == nullptr) return fail("cannot allocate {} bytes for intermediate tensors", bytes);
-    data_.reset(static_cast<std::byte*>(data));
-    capacity_ = bytes;
+    block_ = allocate_block(static_cast<std::size_t>(bytes));
+    capacity_ = block_ == nullptr ? 0 : bytes;
+    if (block_ == nullptr) return fail("cannot allocate {} bytes for intermediate tensors", bytes);
     return {};
   }
-  [[nodiscard]] std::byte* data() { return data_.get(); }
+  [[nodiscard]] std::byte* data() { return block_.get(); }
 
  private:
-  struct Free {
-    void operator()(std::byte* data) const { std::free(data); }
-  };
-  std::unique_ptr<std::byte, Free> data_;
+  std::shared_ptr<std::byte> block_;
   std::int64_t capacity_ = 0;
 };
 
@@ -65,8 +57,8 @@ struct SizedPlan {
 
 // What one call of run() needs for itself; pooled between calls.
 struct Workspace {
-  AlignedBytes arena;
-  std::vector<AlignedBytes> scratch;  // by thread
+  WorkBytes arena;
+  std::vector<WorkBytes> scratch;  // by thread
 };
 
 }  // namespace
@@ -121,36 +113,6 @@ int Executable::threads() const {
 }
 
 namespace {
-
-// Packed forms replace the constants they were made from, so that weights are held once.
-Status pack_constants(std::vector<ExecutableKernel>& kernels) {
-  struct Packed {
-    const std::byte* from;
-    int columns;
-    bool transposed;
-    Tensor packed;
-  };
-  std::vector<Packed> done;
-  for (ExecutableKernel& kernel : kernels) {
-    for (auto& constant : kernel.constants) {
-      const tile::Param& param = kernel.program.params[static_cast<std::size_t>(constant.param)];
-      if (param.packed_columns == 0) continue;
-      const auto same = std::find_if(done.begin(), done.end(), [&](const Packed& packed) {
-        return packed.from == constant.value.data() && packed.columns == param.packed_columns &&
-               packed.transposed == param.packed_from_transposed;
-      });
-      if (same != done.end()) {
-        constant.value = same->packed;
-        continue;
-      }
-      OPWELD_TRY(Tensor packed, pack_panels(constant.value, param));
-      done.push_back(
-          {constant.value.data(), param.packed_columns, param.packed_from_transposed, packed});
-      constant.value = std::move(packed);
-    }
-  }
-  return {};
-}
 
 // Constants that kernels have of their own are not kept by the graph as well, unless a call, a
 // model output or an alias reads them from there.
@@ -294,7 +256,7 @@ class Run {
   Status operator()(RunStats* stats, const RunOptions& options) {
     OPWELD_CHECK(workspace_.arena.resize(sizes_.memory.arena_bytes));
     workspace_.scratch.resize(static_cast<std::size_t>(team_.size()));
-    for (AlignedBytes& scratch : workspace_.scratch) {
+    for (WorkBytes& scratch : workspace_.scratch) {
       OPWELD_CHECK(scratch.resize(sizes_.scratch_bytes));
     }
     if (stats != nullptr) *stats = {};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/expected.h"
+#include "support/memory_block.h"
 
 namespace opweld {
 
@@ -30,7 +31,7 @@ struct MemoryPlan {
   std::int64_t arena_bytes = 0;
 };
 
-inline constexpr std::int64_t kArenaAlignment = 64;
+inline constexpr std::int64_t kArenaAlignment = kBlockAlignment;
 
 // Largest first, each at the lowest offset that no value live at the same time covers. Fails when
 // the total does not fit in 63 bits.

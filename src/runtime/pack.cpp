@@ -3,36 +3,66 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
+#include <vector>
+
+#include "support/memory_block.h"
 
 namespace opweld {
+namespace {
 
-Expected<Tensor> pack_panels(const Tensor& matrix, const tile::Param& param) {
-  const Sizes& sizes = matrix.sizes();
-  const std::int64_t parts = param.packed_parts;
-  assert(sizes.size() >= 2 && param.packed_columns > 0 && param.packed_columns % parts == 0);
-  const bool transposed = param.packed_from_transposed;
-  const std::int64_t depth = sizes[sizes.size() - (transposed ? 1 : 2)];
-  const std::int64_t columns = sizes[sizes.size() - (transposed ? 2 : 1)];
-  const std::int64_t part_columns = columns / parts;
-  const std::int64_t width = param.packed_columns / parts;  // of a part in a panel
-  const std::int64_t panels = (part_columns + width - 1) / width;
-  const std::int64_t row_step = transposed ? 1 : columns;
-  const std::int64_t column_step = transposed ? depth : 1;
-  Sizes packed_sizes(sizes.begin(), sizes.end() - 2);
+// How a matrix [.., K, N] is cut into panels.
+struct Panels {
   std::int64_t matrices = 1;
-  for (const std::int64_t size : packed_sizes) matrices *= size;
-  packed_sizes.insert(packed_sizes.end(), {panels, depth, param.packed_columns});
-  OPWELD_TRY(Tensor packed, Tensor::allocate(matrix.dtype(), packed_sizes));
+  std::int64_t depth = 0;         // K
+  std::int64_t columns = 0;       // N, of all parts together
+  std::int64_t parts = 1;         // matrices side by side
+  std::int64_t part_columns = 0;  // N of one of them
+  std::int64_t width = 0;         // columns of one part in one panel
+  std::int64_t count = 0;         // panels
+};
 
+Panels panels_of(const Sizes& sizes, const tile::Param& param) {
+  assert(sizes.size() >= 2 && param.packed_columns > 0 &&
+         param.packed_columns % param.packed_parts == 0);
+  Panels panels;
+  for (std::size_t i = 0; i + 2 < sizes.size(); ++i) panels.matrices *= sizes[i];
+  const bool transposed = param.packed_from_transposed;
+  panels.depth = sizes[sizes.size() - (transposed ? 1 : 2)];
+  panels.columns = sizes[sizes.size() - (transposed ? 2 : 1)];
+  panels.parts = param.packed_parts;
+  panels.part_columns = panels.columns / panels.parts;
+  panels.width = param.packed_columns / panels.parts;
+  panels.count = (panels.part_columns + panels.width - 1) / panels.width;
+  return panels;
+}
+
+}  // namespace
+
+Sizes packed_sizes(const Sizes& matrix, const tile::Param& param) {
+  const Panels panels = panels_of(matrix, param);
+  Sizes sizes(matrix.begin(), matrix.end() - 2);
+  sizes.insert(sizes.end(), {panels.count, panels.depth, param.packed_columns});
+  return sizes;
+}
+
+void pack_panels(const Tensor& matrix, const tile::Param& param, Tensor& packed) {
+  const Panels panels = panels_of(matrix.sizes(), param);
+  assert(packed.sizes() == packed_sizes(matrix.sizes(), param) && packed.dtype() == matrix.dtype());
+  const bool transposed = param.packed_from_transposed;
+  const std::int64_t row_step = transposed ? 1 : panels.columns;
+  const std::int64_t column_step = transposed ? panels.depth : 1;
   const std::int64_t element = byte_size(matrix.dtype());
   std::byte* to = packed.mutable_data();
-  for (std::int64_t m = 0; m < matrices; ++m) {
-    const std::byte* from = matrix.data() + m * depth * columns * element;
-    for (std::int64_t panel = 0; panel < panels; ++panel) {
-      const std::int64_t count = std::min(width, part_columns - panel * width);
-      for (std::int64_t row_part = 0; row_part < depth * parts; ++row_part, to += width * element) {
-        const std::int64_t k = row_part / parts;
-        const std::int64_t first = row_part % parts * part_columns + panel * width;
+  for (std::int64_t m = 0; m < panels.matrices; ++m) {
+    const std::byte* from = matrix.data() + m * panels.depth * panels.columns * element;
+    for (std::int64_t panel = 0; panel < panels.count; ++panel) {
+      const std::int64_t count = std::min(panels.width, panels.part_columns - panel * panels.width);
+      for (std::int64_t row_part = 0; row_part < panels.depth * panels.parts;
+           ++row_part, to += panels.width * element) {
+        const std::int64_t k = row_part / panels.parts;
+        const std::int64_t first =
+            row_part % panels.parts * panels.part_columns + panel * panels.width;
         const std::byte* row = from + (k * row_step + first * column_step) * element;
         if (column_step == 1) {
           std::memcpy(to, row, static_cast<std::size_t>(count * element));
@@ -45,7 +75,60 @@ Expected<Tensor> pack_panels(const Tensor& matrix, const tile::Param& param) {
       }
     }
   }
-  return packed;
+}
+
+namespace {
+
+// One packed form, and the constants that take it.
+struct Packing {
+  const tile::Param* param;
+  Tensor matrix;
+  Sizes sizes;
+  std::int64_t offset;  // in the block of all
+  std::vector<Tensor*> takers;
+
+  [[nodiscard]] bool serves(const Tensor& wanted, const tile::Param& wanted_param) const {
+    return matrix.data() == wanted.data() && matrix.sizes() == wanted.sizes() &&
+           param->packed_columns == wanted_param.packed_columns &&
+           param->packed_parts == wanted_param.packed_parts &&
+           param->packed_from_transposed == wanted_param.packed_from_transposed;
+  }
+};
+
+}  // namespace
+
+Status pack_constants(std::span<ExecutableKernel> kernels) {
+  std::vector<Packing> packings;
+  std::int64_t bytes = 0;
+  for (ExecutableKernel& kernel : kernels) {
+    for (auto& constant : kernel.constants) {
+      const tile::Param& param = kernel.program.params[static_cast<std::size_t>(constant.param)];
+      if (param.packed_columns == 0) continue;
+      auto packing = std::find_if(packings.begin(), packings.end(), [&](const Packing& other) {
+        return other.serves(constant.value, param);
+      });
+      if (packing == packings.end()) {
+        Sizes sizes = packed_sizes(constant.value.sizes(), param);
+        const std::int64_t size = num_elements(sizes) * byte_size(constant.value.dtype());
+        packing = packings.insert(packing, {&param, constant.value, std::move(sizes), bytes, {}});
+        constexpr auto kUnit = static_cast<std::int64_t>(kBlockAlignment);
+        bytes += (size + kUnit - 1) / kUnit * kUnit;
+      }
+      packing->takers.push_back(&constant.value);
+    }
+  }
+  if (packings.empty()) return {};
+
+  const std::shared_ptr<std::byte> block = allocate_block(static_cast<std::size_t>(bytes));
+  if (block == nullptr) return fail("out of memory: the packed weights need {} bytes", bytes);
+  for (Packing& packing : packings) {
+    Tensor packed = Tensor::borrow_mutable(packing.matrix.dtype(), std::move(packing.sizes),
+                                           block.get() + packing.offset, block);
+    pack_panels(packing.matrix, *packing.param, packed);
+    packing.matrix = Tensor();
+    for (Tensor* taker : packing.takers) *taker = packed;
+  }
+  return {};
 }
 
 }  // namespace opweld

@@ -1,15 +1,27 @@
 // Constants in the layout that a kernel reads them in.
 #pragma once
 
+#include <span>
+
 #include "graph/tensor.h"
+#include "runtime/executable.h"
 #include "support/expected.h"
 #include "tile/tile_ir.h"
 
 namespace opweld {
 
-// [.., K, N] (or [.., N, K] when param.packed_from_transposed) to panels [.., ceil(N / c), K, c] of
-// c = param.packed_columns columns, padded with zero bytes. With p = param.packed_parts the columns
-// are those of p matrices side by side, to panels [.., ceil(N / p / (c / p)), K, p, c / p].
-Expected<Tensor> pack_panels(const Tensor& matrix, const tile::Param& param);
+// [.., K, N] (or [.., N, K] when param.packed_from_transposed) becomes panels
+// [.., ceil(N / c), K, c] of c = param.packed_columns columns, padded with zero bytes. With
+// p = param.packed_parts the columns are those of p matrices side by side, and the panels
+// [.., ceil(N / p / (c / p)), K, p, c / p], of which the last two axes are counted as one.
+Sizes packed_sizes(const Sizes& matrix, const tile::Param& param);
+
+// `packed` has the packed sizes, the dtype of the matrix, and holds zeros.
+void pack_panels(const Tensor& matrix, const tile::Param& param, Tensor& packed);
+
+// The constants that kernels want packed take their packed form, a shared one where kernels want
+// the same. All lie in one block of memory, so that small matrices share huge pages too. Each
+// unpacked form is let go as its packed one comes.
+Status pack_constants(std::span<ExecutableKernel> kernels);
 
 }  // namespace opweld

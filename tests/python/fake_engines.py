@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bench.engines.apart import HUGE_PAGES
 from bench.engines.base import CannotRunError, Engine, InProcess, Loaded, Task
 
 
@@ -60,3 +61,11 @@ class MoodyEngine(Engine):
         print("said to the log", flush=True)
         double = np.multiply(task.inputs["x"], 2)
         return InProcess(lambda: double, {"y": double}, compile_seconds=0.5)
+
+
+class SettingsEngine(MoodyEngine):
+    """Tells the settings that its process was started with."""
+
+    def version(self) -> str:
+        """See the base class."""
+        return repr({name: os.environ.get(name) for name in HUGE_PAGES})

@@ -1,5 +1,6 @@
 """Engines in processes of their own, and Opweld among them."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,19 @@ def test_an_engine_apart_answers_as_if_it_were_here(moody: Apart, tmp_path: Path
     with pytest.raises(CannotRunError, match="KeyError"):
         first.run_once()
     assert "said to the log" in (tmp_path / "moody-one.log").read_text()
+
+
+def test_others_have_huge_pages_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(apart, "LOGS", tmp_path)
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0")
+    monkeypatch.delenv("THP_MEM_ALLOC_ENABLE", raising=False)
+    engine = Apart("settings", "fake_engines", "SettingsEngine", threads=1)
+    try:
+        assert engine.version() == repr(apart.HUGE_PAGES)
+    finally:
+        engine.close()
+    assert os.environ["GLIBC_TUNABLES"] == "glibc.malloc.check=0"
+    assert "THP_MEM_ALLOC_ENABLE" not in os.environ
 
 
 def test_what_goes_wrong_there_is_told_in_a_line(moody: Apart) -> None:

@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "support/memory_block.h"
+
 namespace opweld {
 namespace {
 
@@ -15,6 +21,12 @@ Tensor numbered(DType dtype, const Sizes& sizes) {
   return tensor;
 }
 
+Tensor pack(const Tensor& matrix, const tile::Param& param) {
+  Tensor packed = Tensor::allocate(matrix.dtype(), packed_sizes(matrix.sizes(), param)).value();
+  pack_panels(matrix, param, packed);
+  return packed;
+}
+
 // [batch, K, N], or [batch, N, K] when transposed.
 void expect_packed(DType dtype, std::int64_t batch, std::int64_t depth, std::int64_t columns,
                    int width, bool transposed) {
@@ -25,11 +37,10 @@ void expect_packed(DType dtype, std::int64_t batch, std::int64_t depth, std::int
   tile::Param param;
   param.packed_columns = width;
   param.packed_from_transposed = transposed;
-  const auto packed = pack_panels(matrix, param);
-  ASSERT_TRUE(packed) << packed.error().message;
+  const Tensor packed = pack(matrix, param);
   const std::int64_t panels = (columns + width - 1) / width;
-  ASSERT_EQ(packed->sizes(), (Sizes{batch, panels, depth, width}));
-  ASSERT_EQ(packed->dtype(), dtype);
+  ASSERT_EQ(packed.sizes(), (Sizes{batch, panels, depth, width}));
+  ASSERT_EQ(packed.dtype(), dtype);
   std::int64_t at = 0;
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t panel = 0; panel < panels; ++panel) {
@@ -42,7 +53,7 @@ void expect_packed(DType dtype, std::int64_t batch, std::int64_t depth, std::int
                 transposed ? (b * columns + n) * depth + k : (b * depth + k) * columns + n;
             expected = matrix.get_double(place);
           }
-          ASSERT_EQ(packed->get_double(at), expected)
+          ASSERT_EQ(packed.get_double(at), expected)
               << "batch " << b << ", depth " << k << ", column " << n;
         }
       }
@@ -70,16 +81,15 @@ TEST(Pack, PartsShareEachPanel) {
     tile::Param param;
     param.packed_columns = 2 * kWidth;
     param.packed_parts = 2;
-    const auto packed = pack_panels(matrix, param);
-    ASSERT_TRUE(packed) << packed.error().message;
+    const Tensor packed = pack(matrix, param);
     const std::int64_t panels = (columns + kWidth - 1) / kWidth;
-    ASSERT_EQ(packed->sizes(), (Sizes{panels, kDepth, 2 * kWidth}));
-    for (std::int64_t at = 0; at < packed->num_elements(); ++at) {
+    ASSERT_EQ(packed.sizes(), (Sizes{panels, kDepth, 2 * kWidth}));
+    for (std::int64_t at = 0; at < packed.num_elements(); ++at) {
       const std::int64_t j = at % (2 * kWidth);
       const std::int64_t k = at / (2 * kWidth) % kDepth;
       const std::int64_t n = at / (2 * kWidth * kDepth) * kWidth + j % kWidth;
       const std::int64_t place = (2 * k + j / kWidth) * columns + n;
-      ASSERT_EQ(packed->get_double(at), n < columns ? matrix.get_double(place) : 0)
+      ASSERT_EQ(packed.get_double(at), n < columns ? matrix.get_double(place) : 0)
           << columns << " columns, element " << at;
     }
   }
@@ -98,6 +108,64 @@ TEST(Pack, EmptyMatricesHaveEmptyPanels) {
     expect_packed(DType::F32, 2, 5, 0, 16, transposed);
     expect_packed(DType::F32, 0, 5, 17, 16, transposed);
   }
+}
+
+// A kernel that wants `matrix` packed as `param` says.
+ExecutableKernel kernel_with(const Tensor& matrix, const tile::Param& param) {
+  ExecutableKernel kernel;
+  kernel.program.params.push_back(param);
+  kernel.constants.push_back({.param = 0, .value = matrix});
+  return kernel;
+}
+
+TEST(PackConstants, SharesWhatIsTheSameAndNothingElse) {
+  const Tensor matrix = numbered(DType::F32, {6, 8});
+  tile::Param panels;
+  panels.packed_columns = 4;
+  tile::Param wide = panels;
+  wide.packed_columns = 8;
+  tile::Param pair = panels;
+  pair.packed_parts = 2;
+  tile::Param transposed = panels;
+  transposed.packed_from_transposed = true;
+  const tile::Param as_it_is;
+
+  std::vector<ExecutableKernel> kernels;
+  for (const tile::Param& param : {panels, wide, pair, transposed, panels, as_it_is}) {
+    kernels.push_back(kernel_with(matrix, param));
+  }
+  // Of the same bytes, but another matrix.
+  kernels.push_back(kernel_with(matrix.reshaped({8, 6}), panels));
+  ASSERT_TRUE(pack_constants(kernels));
+
+  const auto value = [&](std::size_t i) -> const Tensor& { return kernels[i].constants[0].value; };
+  EXPECT_EQ(value(0).data(), value(4).data());
+  EXPECT_EQ(value(5).data(), matrix.data());
+  std::set<const std::byte*> places;
+  for (const std::size_t i : {0, 1, 2, 3, 5, 6}) places.insert(value(i).data());
+  EXPECT_EQ(places.size(), 6U);
+
+  for (const std::size_t i : {0, 1, 2, 3, 4, 6}) {
+    SCOPED_TRACE(i);
+    const Tensor given = i == 6 ? matrix.reshaped({8, 6}) : matrix;
+    const Tensor expected = pack(given, kernels[i].program.params[0]);
+    ASSERT_EQ(value(i).sizes(), expected.sizes());
+    EXPECT_EQ(std::memcmp(value(i).data(), expected.data(),
+                          static_cast<std::size_t>(expected.num_bytes())),
+              0);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(value(i).data()) % kBlockAlignment, 0U);
+  }
+}
+
+TEST(PackConstants, OfNoColumnsOrNoDepthIsEmpty) {
+  tile::Param panels;
+  panels.packed_columns = 4;
+  std::vector<ExecutableKernel> kernels;
+  kernels.push_back(kernel_with(numbered(DType::F32, {3, 0}), panels));
+  kernels.push_back(kernel_with(numbered(DType::F32, {0, 5}), panels));
+  ASSERT_TRUE(pack_constants(kernels));
+  EXPECT_EQ(kernels[0].constants[0].value.sizes(), (Sizes{0, 3, 4}));
+  EXPECT_EQ(kernels[1].constants[0].value.sizes(), (Sizes{2, 0, 4}));
 }
 
 }  // namespace

@@ -85,7 +85,12 @@ class GroupRunner {
     lowered_ = std::make_unique<tile::LoweredKernel>(std::move(*lowered));
     for (auto& constant : lowered_->constants) {
       const tile::Param& param = lowered_->program.params[static_cast<std::size_t>(constant.param)];
-      if (param.packed_columns > 0) constant.value = pack_panels(constant.value, param).value();
+      if (param.packed_columns == 0) continue;
+      Tensor packed =
+          Tensor::allocate(constant.value.dtype(), packed_sizes(constant.value.sizes(), param))
+              .value();
+      pack_panels(constant.value, param, packed);
+      constant.value = std::move(packed);
     }
     auto compiler = cpu::KernelCompiler::create(target_, {});
     EXPECT_TRUE(compiler) << compiler.error().message;
