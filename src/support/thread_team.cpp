@@ -33,7 +33,7 @@ void wait_while_equal(const std::atomic<T>& flag, T value) {
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(int threads) {
+ThreadTeam::ThreadTeam(int threads) : shares_(static_cast<std::size_t>(threads)) {
   assert(threads >= 1);
   for (int thread = 1; thread < threads; ++thread) {
     workers_.emplace_back([this, thread]() { worker_loop(thread); });
@@ -54,43 +54,51 @@ void ThreadTeam::run(std::int64_t tasks, Work work) {
     return;
   }
   // A few ranges a thread, so that one that was held up does not hold up all.
-  constexpr std::int64_t kRangesPerThread = 4;
-  const std::int64_t grain = std::max<std::int64_t>(1, tasks / (size() * kRangesPerThread));
-  const auto ranges = static_cast<std::uint32_t>((tasks + grain - 1) / grain);
-  const std::uint64_t job = (ticket_.load(std::memory_order_relaxed) & ~kRangeMask) + kNextJob;
-  ticket_.store(job | kRangeMask, std::memory_order_relaxed);  // closed
-  // Each release, so that whoever sees one of these sees the ticket closed.
+  constexpr std::int64_t kRangesPerThread = 8;
+  const std::uint64_t job =
+      (shares_[0].ticket.load(std::memory_order_relaxed) & ~kRangeMask) + kNextJob;
+  for (Share& share : shares_) share.ticket.store(job | kRangeMask, std::memory_order_relaxed);
+  // Each release, so that whoever sees one of these sees the tickets closed.
   work_.store(&work, std::memory_order_release);
   tasks_.store(tasks, std::memory_order_release);
-  grain_.store(grain, std::memory_order_release);
-  ranges_.store(ranges, std::memory_order_release);
+  grain_.store(std::max<std::int64_t>(1, tasks / (size() * kRangesPerThread)),
+               std::memory_order_release);
   finished_.store(0, std::memory_order_relaxed);
-  ticket_.store(job, std::memory_order_release);
+  for (Share& share : shares_) share.ticket.store(job, std::memory_order_release);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   take_ranges(0);
-  for (auto done = finished_.load(std::memory_order_acquire); done != ranges;
+  for (auto done = finished_.load(std::memory_order_acquire); done != tasks;
        done = finished_.load(std::memory_order_acquire)) {
     wait_while_equal(finished_, done);
   }
 }
 
 void ThreadTeam::take_ranges(int thread) {
-  std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  for (int other = 0; other < size(); ++other) take_share((thread + other) % size(), thread);
+}
+
+void ThreadTeam::take_share(int share, int thread) {
+  std::atomic<std::uint64_t>& next = shares_[static_cast<std::size_t>(share)].ticket;
+  std::uint64_t ticket = next.load(std::memory_order_acquire);
   for (;;) {
     const Work* const work = work_.load(std::memory_order_acquire);
     const std::int64_t tasks = tasks_.load(std::memory_order_acquire);
     const std::int64_t grain = grain_.load(std::memory_order_acquire);
-    const std::uint64_t range = ticket & kRangeMask;
-    if (range >= ranges_.load(std::memory_order_acquire)) return;
+    const std::int64_t first = tasks * share / size();
+    const std::int64_t end = tasks * (share + 1) / size();
+    const auto range = static_cast<std::int64_t>(ticket & kRangeMask);
+    // Closed, or there are no tasks left.
+    if (range == kRangeMask || first + range * grain >= end) return;
     // On success the job still had this range to do, so what was read of it above is of this job.
-    if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
-                                       std::memory_order_acquire)) {
+    if (!next.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
+                                    std::memory_order_acquire)) {
       continue;
     }
-    const std::int64_t begin = static_cast<std::int64_t>(range) * grain;
-    (*work)(begin, std::min(begin + grain, tasks), thread);
-    finished_.fetch_add(1, std::memory_order_release);
+    const std::int64_t begin = first + range * grain;
+    const std::int64_t count = std::min(grain, end - begin);
+    (*work)(begin, begin + count, thread);
+    finished_.fetch_add(count, std::memory_order_release);
     finished_.notify_one();
     ++ticket;
   }

@@ -1,5 +1,10 @@
 // A team of threads that is handed one kernel after another.
 //
+// Each thread has a share of the tasks, neighbours of each other and the same ones in every job of
+// as many tasks; it takes them front to back. So what a task fetches for the next one, and what the
+// kernel before has left in a core's own cache, is where it will be used. Who has done his share
+// helps with those of others.
+//
 // Between kernels the workers spin for some microseconds before they sleep, so that a hand-over in
 // the middle of a run costs little, and an idle team costs nothing. A job ends with its last range:
 // a worker that the system keeps off the processor holds up nobody, and finds the job gone.
@@ -25,7 +30,7 @@ class ThreadTeam {
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
-  [[nodiscard]] int size() const { return static_cast<int>(workers_.size()) + 1; }
+  [[nodiscard]] int size() const { return static_cast<int>(shares_.size()); }
 
   // Covers [0, tasks) with calls of `work`, each range handed out once; returns when all have
   // returned. One run at a time, and none from inside another.
@@ -33,21 +38,26 @@ class ThreadTeam {
 
  private:
   void worker_loop(int thread);
-  // Claims ranges until there are none left.
+  // Claims ranges until there are none left, those of its own share first.
   void take_ranges(int thread);
+  void take_share(int share, int thread);
+
+  // The number of the job in the upper half, of the next range of the share in the lower: one word,
+  // so that a range can only be claimed of the job that was read.
+  struct alignas(64) Share {
+    std::atomic<std::uint64_t> ticket{0};
+  };
 
   std::vector<std::thread> workers_;
-  // The job. Written only while the ticket is closed, so that whoever reads a part of the next job
-  // fails to claim a range of the one before. No range of it is unfinished then.
+  // By thread. Made before the first worker, never resized.
+  std::vector<Share> shares_;
+  // The job. Written only while all tickets are closed, so that whoever reads a part of the next
+  // job fails to claim a range of the one before. No range of it is unfinished then.
   std::atomic<const Work*> work_{nullptr};
   std::atomic<std::int64_t> tasks_{0};
-  std::atomic<std::int64_t> grain_{1};
-  std::atomic<std::uint32_t> ranges_{0};
-  // The number of the job in the upper half, of its next range in the lower: one word, so that a
-  // range can only be claimed of the job that was read.
-  alignas(64) std::atomic<std::uint64_t> ticket_{0};
-  std::atomic<std::uint32_t> generation_{0};            // advanced by each job; wakes the workers
-  alignas(64) std::atomic<std::uint32_t> finished_{0};  // ranges of the current job
+  std::atomic<std::int64_t> grain_{1};                 // tasks of a range
+  std::atomic<std::uint32_t> generation_{0};           // advanced by each job; wakes the workers
+  alignas(64) std::atomic<std::int64_t> finished_{0};  // tasks of the current job
   std::atomic<bool> stop_{false};
 };
 

@@ -209,13 +209,13 @@ class ContractEmitter {
       const Expr column = math_.add(math_.mul(panel, Dim(contraction_.parts)), j);
       return program_.at(*partial_, {program_.add(row, i), column});
     };
-    OPWELD_TRY(
-        const MemoryRef tile,
-        emit_register_dot(lowering_, compute_, rows, blocking_.tile_columns,
-                          left_operand(row, depth0), right_operand(rows, row, panel, depth0, depth),
-                          depth, [&](Expr i, Expr j) -> Expected<Expr> {
-                            return partial_ ? program_.load(partial_at(i, j)) : zero();
-                          }));
+    OPWELD_TRY(const MemoryRef tile,
+               emit_register_dot(lowering_, compute_, rows, blocking_.tile_columns,
+                                 left_operand(row, depth0),
+                                 right_operand(rows, row, panel, depth0, depth, last), depth,
+                                 [&](Expr i, Expr j) -> Expected<Expr> {
+                                   return partial_ ? program_.load(partial_at(i, j)) : zero();
+                                 }));
     if (last) {
       return each_tile_vector(lowering_, compute_, rows, tile_width_, [&](Expr i, Expr j) {
         return store_results(tile, i, j, row, panel);
@@ -257,7 +257,7 @@ class ContractEmitter {
   }
 
   // Of the tile of `rows` rows at `row`. The full tiles of a panel fetch the next one between them.
-  DotOperand right_operand(int rows, Expr row, Expr panel, Expr depth0, Expr depth) {
+  DotOperand right_operand(int rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last) {
     const Dim width = blocking_.tile_columns;
     if (!packed_weights_) {
       return {program_.at_offset(*packed_columns_, math_.mul(panel, Dim(blocking_.depth))), kNoExpr,
@@ -270,19 +270,38 @@ class ContractEmitter {
     const Dim matrix = round_up(contraction_.columns, width) * contraction_.depth;
     std::vector<Dim> strides = row_major_strides(batch);
     for (Dim& stride : strides) stride *= matrix;
-    Expr offset = batch_offset(batch, strides);
-    offset = math_.add(
-        offset, math_.mul(math_.add(column0_, panel), contraction_.depth * contraction_.parts));
-    offset = math_.add(offset, math_.mul(depth0, width));
-    DotOperand operand{program_.at_offset(*packed_weights_, offset), kNoExpr, math_.size(width)};
+    const Expr matrix_offset = batch_offset(batch, strides);
+    const auto panel_at = [&](Expr column, Expr depth_start) {
+      const Expr at =
+          math_.mul(math_.add(column0_, column), contraction_.depth * contraction_.parts);
+      return math_.add(math_.add(matrix_offset, at), math_.mul(depth_start, Dim(width)));
+    };
+    DotOperand operand{program_.at_offset(*packed_weights_, panel_at(panel, depth0)), kNoExpr,
+                       math_.size(width)};
     if (rows == blocking_.tile_rows) {
       const Expr tile = math_.div(row, Dim(rows));
       const Expr fetched = program_.mul(math_.mul(tile, Dim(blocking_.ahead_stride)), depth);
-      const Expr next_panel = math_.add(offset, math_.size(contraction_.depth * width));
-      operand.ahead = program_.at_offset(*packed_weights_, math_.add(next_panel, fetched));
+      const Expr next = panel_after(panel, depth0, last, panel_at);
+      operand.ahead = program_.at_offset(*packed_weights_, math_.add(next, fetched));
       operand.ahead_stride = blocking_.ahead_stride;
     }
     return operand;
+  }
+
+  // Where the panel is that this thread goes on with: beside this one, and behind the task's last
+  // one the first of the next block of depth. Between two tasks with the same columns there is
+  // nothing to be fetched ahead: other rows are what the next task waits for.
+  template <typename PanelAt>
+  Expr panel_after(Expr panel, Expr depth0, bool last, const PanelAt& panel_at) {
+    ExprPool& exprs = program_.exprs();
+    const Expr beside = math_.add(panel, math_.constant(tile_width_));
+    const bool all_rows = provably_le(contraction_.rows, Dim(blocking_.rows));
+    if (!partial_ || !all_rows) return panel_at(beside, depth0);
+    const Expr start = math_.constant(0);
+    const Expr behind = last ? panel_at(beside, start)
+                             : panel_at(start, math_.add(depth0, math_.constant(blocking_.depth)));
+    return exprs.select(exprs.binary(ExprKind::Le, column_count_, beside), behind,
+                        panel_at(beside, depth0));
   }
 
   Index operand_index(const Value* operand, Expr first, Expr second) {

@@ -1,6 +1,7 @@
 #include "tile/schedules/contract_blocking.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace opweld::tile {
 
@@ -10,12 +11,34 @@ constexpr std::int64_t round_down(std::int64_t value, std::int64_t multiple) {
   return std::max(multiple, value / multiple * multiple);
 }
 
+constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t divisor) {
+  return (value + divisor - 1) / divisor;
+}
+
 constexpr std::int64_t round_up_to(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
+  return ceil_div(value, multiple) * multiple;
 }
 
 constexpr std::int64_t kWholeDepth = 1536;
 constexpr std::int64_t kDepthBlock = 384;
+
+// Of `panels` that lie side by side. Enough tasks for the threads to share evenly, few enough for
+// A's block to be read again: of the counts that leave a thread a few tasks, the one with which the
+// busiest thread has the fewest panels, and of those the largest.
+std::int64_t panels_per_task(std::int64_t panels, std::int64_t most, std::int64_t threads) {
+  constexpr std::int64_t kTasksPerThread = 4;
+  const std::int64_t limit =
+      std::clamp<std::int64_t>(panels / (kTasksPerThread * threads), 1, most);
+  std::int64_t best = 1;
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t count = 1; count <= limit; ++count) {
+    const std::int64_t tasks = ceil_div(panels, count);
+    const std::int64_t busiest = ceil_div(tasks, threads) * count;
+    if (busiest <= fewest) best = count;
+    fewest = std::min(fewest, busiest);
+  }
+  return best;
+}
 
 }  // namespace
 
@@ -45,22 +68,19 @@ ContractBlocking contract_blocking(const Target& target, DType compute,
   blocking.rows = round_down(std::min(fitting, most_rows), blocking.tile_rows);
   if (const auto known = rows.constant(); known && *known > 0) {
     // Blocks of equal size rather than a short last one.
-    const std::int64_t blocks = (*known + blocking.rows - 1) / blocking.rows;
-    blocking.rows = round_up_to((*known + blocks - 1) / blocks, blocking.tile_rows);
+    const std::int64_t blocks = ceil_div(*known, blocking.rows);
+    blocking.rows = round_up_to(ceil_div(*known, blocks), blocking.tile_rows);
   }
 
-  // Enough tasks for the threads to share evenly, few enough for A's block to be read again. Few
-  // panels keep C's block small, but rows that each task packs for itself should serve many
+  // Few panels keep C's block small, but rows that each task packs for itself should serve many
   // columns.
   const std::int64_t most_panels = packs_rows ? 16 : large_cache ? 8 : 4;
-  constexpr std::int64_t kTasksPerThread = 4;
   const std::int64_t panels = columns.constant().value_or(0) * parts / blocking.tile_columns;
-  const std::int64_t wanted = panels / (kTasksPerThread * target.cores);
-  blocking.columns = std::clamp<std::int64_t>(wanted, 1, most_panels) * blocking.tile_columns;
+  blocking.columns = panels_per_task(panels, most_panels, target.cores) * blocking.tile_columns;
 
   constexpr std::int64_t kAheadBytes = 16;  // a cache line in four steps
   const std::int64_t tiles = blocking.rows / blocking.tile_rows;
-  const std::int64_t wanted_ahead = (blocking.tile_columns + tiles - 1) / tiles;
+  const std::int64_t wanted_ahead = ceil_div(blocking.tile_columns, tiles);
   blocking.ahead_stride = static_cast<int>(round_up_to(wanted_ahead, kAheadBytes / element));
   return blocking;
 }
