@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.models.cache import BUILD
@@ -61,8 +62,25 @@ def measure_limits() -> dict[int, Limits]:
     if not program.exists():
         raise SystemExit(f"there is no {program}; build it with: ./dev build")
     options = ["--benchmark_format=json", "--benchmark_repetitions=3", "--benchmark_min_time=0.05"]
-    answer = subprocess.run([program, *options], capture_output=True, text=True, check=True)
-    return read_limits(json.loads(answer.stdout)["benchmarks"])
+
+    def measure() -> dict[int, Limits]:
+        answer = subprocess.run([program, *options], capture_output=True, text=True, check=True)
+        return read_limits(json.loads(answer.stdout)["benchmarks"])
+
+    return plausible_limits(measure)
+
+
+def plausible_limits(measure: Callable[[], dict[int, Limits]]) -> dict[int, Limits]:
+    """What `measure` gives, the best of up to three times.
+
+    It is asked again while many threads come to less than one does: something else had the cores.
+    """
+    limits = measure()
+    for _ in range(2):
+        if limits[max(limits)].flops >= limits[1].flops:
+            break
+        limits = best_limits(limits, measure())
+    return limits
 
 
 def read_limits(runs: list[dict]) -> dict[int, Limits]:

@@ -149,7 +149,12 @@ class ProgramPrinter {
     if (dot.b_panel_columns != 0) {
       text += fmt::format(" panels of {} stride {}", dot.b_panel_columns, expr(dot.b_panel_stride));
     }
-    if (dot.ahead) text += fmt::format(" ahead {} by {}", access(*dot.ahead), dot.ahead_stride);
+    if (const auto& ahead = dot.ahead) {
+      text += fmt::format(" ahead {} by {}", access(ahead->start), ahead->stride);
+      if (ahead->eager != kNoExpr) {
+        text += fmt::format(" or {} if {}", ahead->eager_stride, expr(ahead->eager));
+      }
+    }
     line(text);
   }
 

@@ -161,9 +161,7 @@ struct Reduce {
 // columns are spread over columns / c panels: b(kk, j) is at b.offset + j / c * b_panel_stride + kk
 // * b_depth_stride + j % c. Products accumulate in f32 (f64 for f64, i32 for integers) in order of
 // kk, one fused multiply-add each, so the result does not depend on rows or columns. The
-// accumulator is a register buffer [rows, columns]. `ahead` says where dots after this one will
-// read: while this one computes, ahead_stride elements a step of kk may be fetched from there into
-// a cache. It may lie outside the memory, and nothing is read.
+// accumulator is a register buffer [rows, columns].
 struct Dot {
   int accumulator = 0;
   Access a;
@@ -176,8 +174,17 @@ struct Dot {
   Expr depth = kNoExpr;
   int rows = 0;
   int columns = 0;
-  std::optional<Access> ahead;
-  int ahead_stride = 0;
+
+  // Where dots after this one will read: while this one computes, `stride` elements a step of kk
+  // may be fetched from there into a cache, or `eager_stride` if `eager` holds. The place may lie
+  // outside the memory, and nothing is read.
+  struct Ahead {
+    Access start;  // linear
+    int stride = 0;
+    Expr eager = kNoExpr;
+    int eager_stride = 0;
+  };
+  std::optional<Ahead> ahead;
 };
 
 struct Store {

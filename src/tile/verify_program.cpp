@@ -206,10 +206,16 @@ class Verifier {
       }
       OPWELD_CHECK(uniform(dot.b_panel_stride, DType::I64, "the panel stride of a dot"));
     }
-    if (dot.ahead) {
-      OPWELD_CHECK(access(*dot.ahead));
-      if (!dot.ahead->linear || dot.ahead_stride <= 0) {
+    if (const auto& ahead = dot.ahead) {
+      OPWELD_CHECK(access(ahead->start));
+      if (!ahead->start.linear || ahead->stride <= 0) {
         return wrong("what a dot fetches ahead is no linear access with a positive stride");
+      }
+      if (ahead->eager != kNoExpr) {
+        OPWELD_CHECK(uniform(ahead->eager, DType::Bool, "whether a dot fetches eagerly"));
+        if (ahead->eager_stride <= ahead->stride) {
+          return wrong("a dot that fetches eagerly fetches no more");
+        }
       }
     }
     for (const Access* operand : {&dot.a, &dot.b}) {

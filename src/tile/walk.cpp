@@ -70,6 +70,10 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                    one(dot.b_depth_stride);
                    one(dot.b_panel_stride);
                    one(dot.depth);
+                   if (dot.ahead) {
+                     access(dot.ahead->start);
+                     one(dot.ahead->eager);
+                   }
                  },
                  [&](const Store& store) {
                    access(store.to);

@@ -22,6 +22,7 @@ struct Shape2 {
   int columns;
   int panel = 0;
   int ahead_stride = 0;
+  int eager_stride = 0;  // where the depth is even
 };
 
 // y = start + a . b, with a of [rows, k] and b of [k, columns], or panels [columns / c, k, c] of
@@ -52,8 +53,12 @@ tile::TileProgram product(const Shape2& shape, DType a_dtype, DType b_dtype, con
   dot.rows = shape.rows;
   dot.columns = shape.columns;
   if (shape.ahead_stride != 0) {  // past the end of b
-    dot.ahead = program.at_offset(b, k * shape.columns);
-    dot.ahead_stride = shape.ahead_stride;
+    dot.ahead = {.start = program.at_offset(b, k * shape.columns), .stride = shape.ahead_stride};
+  }
+  if (shape.eager_stride != 0) {
+    const Expr odd = pool.binary(ExprKind::And, dot.depth, pool.integer(1));
+    dot.ahead->eager = pool.binary(ExprKind::Eq, odd, pool.integer(0));
+    dot.ahead->eager_stride = shape.eager_stride;
   }
   program.dot(dot);
   program.unrolled("m", shape.rows, [&](Expr m) {
@@ -112,10 +117,10 @@ void check_product(const Shape2& shape, DType a_dtype, DType b_dtype, std::int64
 TEST(Dot, FetchesAheadOfItself) {
   const Dim k = Dim::symbol("k");
   for (const Target& target : test_targets()) {
-    for (const int stride : {4, 5, 64}) {
-      const Shape2 shape{.rows = 4, .columns = 32, .ahead_stride = stride};
+    for (const auto& [stride, eager] : {std::pair{4, 0}, {5, 0}, {64, 0}, {4, 32}, {5, 7}}) {
+      const Shape2 shape{.rows = 4, .columns = 32, .ahead_stride = stride, .eager_stride = eager};
       const KernelRunner kernel(product(shape, DType::F32, DType::F32, k), target);
-      for (const std::int64_t depth : {0, 3, 4, 33}) {
+      for (const std::int64_t depth : {0, 3, 4, 33, 34, 68}) {
         check_product(shape, DType::F32, DType::F32, depth, kernel, target.name);
       }
     }

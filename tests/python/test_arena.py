@@ -23,6 +23,7 @@ from bench.limits import (
     best_limits,
     format_limits,
     limits_from_json,
+    plausible_limits,
     read_limits,
 )
 from bench.machine import describe_machine
@@ -231,6 +232,21 @@ def test_the_floor_is_the_larger_of_bytes_and_arithmetic() -> None:
     # What hardly writes is held to the rate of reading.
     assert Work(read_bytes=50e9, written_bytes=0).floor(LIMITS) == 1.0
     assert Work().floor(LIMITS) == 0.0
+
+
+def test_limits_are_measured_again_when_many_threads_did_less_than_one() -> None:
+    def measured(flops: float) -> dict[int, Limits]:
+        rates = Rates({1 << 20: flops})
+        return {1: Limits(1, 2e9, rates, rates), 2: Limits(2, flops, rates, rates)}
+
+    for answers, asked, best in [
+        ([4e9, 9e9], 1, 4e9),
+        ([1e9, 4e9, 9e9], 2, 4e9),
+        ([1e9, 1.5e9, 1.2e9, 9e9], 3, 1.5e9),
+    ]:
+        given = [measured(flops) for flops in answers]
+        assert plausible_limits(lambda given=given: given.pop(0))[2].flops == best
+        assert len(answers) - len(given) == asked
 
 
 def test_limits_are_the_best_repetition_and_absent_where_a_loop_is() -> None:

@@ -5,6 +5,7 @@
 #include "codegen/cpu/emit_dot.h"
 
 #include <cassert>
+#include <utility>
 
 #include "codegen/cpu/operations.h"
 
@@ -41,10 +42,10 @@ void DotEmitter::emit(const tile::Dot& dot) {
     tile.push_back(builder.CreateAlignedLoad(operands.accumulator_type, address, llvm::Align(4)));
   });
   llvm::Value* const depth = exprs_.value(dot.depth);
-  llvm::Value* const zero = builder.getInt64(0);
   llvm::Value* const whole = builder.CreateAnd(depth, builder.getInt64(-kDepthUnroll));
-  tile = loop(operands, std::move(tile), zero, whole, kDepthUnroll);
-  tile = loop(operands, std::move(tile), whole, depth, 1);
+  tile = main_loop(operands, tile, whole);
+  // A step by itself is the rest of a depth: not worth fetching for.
+  tile = loop(operands, std::move(tile), whole, depth, 1, 0);
   std::size_t next = 0;
   for_each_vector([&](llvm::Value* address) {
     builder.CreateAlignedStore(tile[next++], address, llvm::Align(4));
@@ -79,16 +80,45 @@ DotEmitter::Operands DotEmitter::operands(const tile::Dot& dot) {
     }
     operands.b_offsets.push_back(offset);
   }
-  if (dot.ahead) {
-    operands.ahead = memory_.address(*dot.ahead);
-    operands.ahead_bytes =
-        dot.ahead_stride * byte_size(tile::memory_dtype(emission_.program, *dot.ahead));
-  }
+  if (dot.ahead) operands.ahead = memory_.address(dot.ahead->start);
   return operands;
 }
 
+DotEmitter::Tile DotEmitter::main_loop(const Operands& operands, const Tile& tile,
+                                       llvm::Value* end) {
+  auto& builder = emission_.builder;
+  const auto run = [&](int ahead_stride) {
+    return loop(operands, tile, builder.getInt64(0), end, kDepthUnroll, ahead_stride);
+  };
+  const auto& ahead = operands.dot->ahead;
+  if (!ahead) return run(0);
+  if (ahead->eager == kNoExpr) return run(ahead->stride);
+
+  llvm::BasicBlock* const eager = emission_.new_block("eager");
+  llvm::BasicBlock* const steady = emission_.new_block("steady");
+  llvm::BasicBlock* const merge = emission_.new_block("fetched");
+  builder.CreateCondBr(exprs_.value(ahead->eager), eager, steady);
+  const auto branch = [&](llvm::BasicBlock* block, int stride) {
+    builder.SetInsertPoint(block);
+    Tile result = run(stride);
+    builder.CreateBr(merge);
+    return std::pair{std::move(result), builder.GetInsertBlock()};
+  };
+  const auto [eager_tile, eager_end] = branch(eager, ahead->eager_stride);
+  const auto [steady_tile, steady_end] = branch(steady, ahead->stride);
+  builder.SetInsertPoint(merge);
+  Tile merged;
+  for (std::size_t i = 0; i < tile.size(); ++i) {
+    auto* const phi = builder.CreatePHI(operands.accumulator_type, 2);
+    phi->addIncoming(eager_tile[i], eager_end);
+    phi->addIncoming(steady_tile[i], steady_end);
+    merged.push_back(phi);
+  }
+  return merged;
+}
+
 DotEmitter::Tile DotEmitter::loop(const Operands& operands, Tile tile, llvm::Value* begin,
-                                  llvm::Value* end, int steps) {
+                                  llvm::Value* end, int steps, int ahead_stride) {
   auto& builder = emission_.builder;
   llvm::BasicBlock* const before = builder.GetInsertBlock();
   llvm::BasicBlock* const body = emission_.new_block("depth");
@@ -105,8 +135,7 @@ DotEmitter::Tile DotEmitter::loop(const Operands& operands, Tile tile, llvm::Val
     phis.back()->addIncoming(accumulator, before);
     inside.push_back(phis.back());
   }
-  // A step by itself is the rest of a depth: not worth it.
-  if (operands.ahead != nullptr && steps > 1) fetch_ahead(operands, k, steps);
+  if (ahead_stride > 0) fetch_ahead(operands, k, steps, ahead_stride);
   for (int i = 0; i < steps; ++i) {
     step(operands, inside,
          i == 0 ? k : builder.CreateNUWAdd(k, builder.getInt64(static_cast<std::uint64_t>(i))));
@@ -127,11 +156,12 @@ DotEmitter::Tile DotEmitter::loop(const Operands& operands, Tile tile, llvm::Val
   return tile;
 }
 
-void DotEmitter::fetch_ahead(const Operands& operands, llvm::Value* k, int steps) {
+void DotEmitter::fetch_ahead(const Operands& operands, llvm::Value* k, int steps, int stride) {
   auto& builder = emission_.builder;
+  const int bytes = stride * byte_size(operands.b_dtype);
   llvm::Value* const offset =
-      builder.CreateMul(k, builder.getInt64(static_cast<std::uint64_t>(operands.ahead_bytes)));
-  for (int byte = 0; byte < steps * operands.ahead_bytes; byte += kCacheLine) {
+      builder.CreateMul(k, builder.getInt64(static_cast<std::uint64_t>(bytes)));
+  for (int byte = 0; byte < steps * bytes; byte += kCacheLine) {
     llvm::Value* const at =
         builder.CreateAdd(offset, builder.getInt64(static_cast<std::uint64_t>(byte)));
     // To read, kept in the second-level cache and beyond, as data.

@@ -30,17 +30,19 @@ class DotEmitter {
     llvm::Value* b_depth_stride = nullptr;
     std::vector<llvm::Value*> b_offsets;  // of each vector of a row
     llvm::Value* ahead = nullptr;         // null: nothing is fetched ahead
-    int ahead_bytes = 0;                  // a step
     DType a_dtype = DType::F32;
     DType b_dtype = DType::F32;
   };
 
   Operands operands(const tile::Dot& dot);
+  // The steps in [0, end), a multiple of the unrolling, as eager in fetching ahead as is wanted.
+  Tile main_loop(const Operands& operands, const Tile& tile, llvm::Value* end);
   // for (k = begin; k < end; k += steps): the steps, one after the other. Returns the tile after
-  // it.
-  Tile loop(const Operands& operands, Tile tile, llvm::Value* begin, llvm::Value* end, int steps);
+  // it. Each step fetches so many elements ahead.
+  Tile loop(const Operands& operands, Tile tile, llvm::Value* begin, llvm::Value* end, int steps,
+            int ahead_stride);
   // Fetches what `steps` steps from k on fetch ahead.
-  void fetch_ahead(const Operands& operands, llvm::Value* k, int steps);
+  void fetch_ahead(const Operands& operands, llvm::Value* k, int steps, int stride);
   void step(const Operands& operands, Tile& tile, llvm::Value* k);
   llvm::Value* load_a(const Operands& operands, int row, llvm::Value* k);
   llvm::Value* load_b(const Operands& operands, int vector, llvm::Value* k);

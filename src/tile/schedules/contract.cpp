@@ -77,6 +77,9 @@ Expected<Contraction> find_contraction(const Graph& group) {
 
 constexpr int kMostParts = 2;
 
+// With up to so many register tiles of rows, a matmul waits for its weights.
+constexpr int kFewTiles = 4;
+
 // Whether the slice takes columns [i * width, (i + 1) * width) of a value of that shape, for
 // some i.
 bool takes_part(const Node& slice, const Shape& shape, const Dim& width) {
@@ -258,7 +261,7 @@ class ContractEmitter {
 
   // Of the tile of `rows` rows at `row`. The full tiles of a panel fetch the next one between them.
   DotOperand right_operand(int rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last) {
-    const Dim width = blocking_.tile_columns;
+    const int width = blocking_.tile_columns;
     if (!packed_weights_) {
       return {program_.at_offset(*packed_columns_, math_.mul(panel, Dim(blocking_.depth))), kNoExpr,
               math_.size(width)};
@@ -274,7 +277,7 @@ class ContractEmitter {
     const auto panel_at = [&](Expr column, Expr depth_start) {
       const Expr at =
           math_.mul(math_.add(column0_, column), contraction_.depth * contraction_.parts);
-      return math_.add(math_.add(matrix_offset, at), math_.mul(depth_start, Dim(width)));
+      return math_.add(math_.add(matrix_offset, at), math_.mul(depth_start, width));
     };
     DotOperand operand{program_.at_offset(*packed_weights_, panel_at(panel, depth0)), kNoExpr,
                        math_.size(width)};
@@ -282,8 +285,16 @@ class ContractEmitter {
       const Expr tile = math_.div(row, Dim(rows));
       const Expr fetched = program_.mul(math_.mul(tile, Dim(blocking_.ahead_stride)), depth);
       const Expr next = panel_after(panel, depth0, last, panel_at);
-      operand.ahead = program_.at_offset(*packed_weights_, math_.add(next, fetched));
-      operand.ahead_stride = blocking_.ahead_stride;
+      operand.ahead = {.start = program_.at_offset(*packed_weights_, math_.add(next, fetched)),
+                       .stride = blocking_.ahead_stride};
+      // Few rows have too few tiles for that: their first one fetches the whole panel.
+      if (!contraction_.rows.is_constant() && blocking_.ahead_stride < width) {
+        ExprPool& exprs = program_.exprs();
+        const Expr few = exprs.binary(ExprKind::Le, row_count_, math_.constant(kFewTiles * rows));
+        const Expr first = exprs.binary(ExprKind::Eq, row, math_.constant(0));
+        operand.ahead->eager = exprs.binary(ExprKind::And, first, few);
+        operand.ahead->eager_stride = width;
+      }
     }
     return operand;
   }

@@ -66,7 +66,6 @@ Expected<MemoryRef> emit_register_dot(
   dot.b_depth_stride = b.depth_stride;
   dot.depth = depth;
   dot.ahead = b.ahead;
-  dot.ahead_stride = b.ahead_stride;
   dot.rows = rows;
   dot.columns = columns;
   program.dot(std::move(dot));

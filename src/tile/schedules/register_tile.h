@@ -26,8 +26,7 @@ struct DotOperand {
   Access start;
   Expr row_stride = kNoExpr;  // left operand only
   Expr depth_stride = kNoExpr;
-  std::optional<Access> ahead = {};  // right operand only: see Dot
-  int ahead_stride = 0;
+  std::optional<Dot::Ahead> ahead = {};  // right operand only
 };
 
 // acc <- initial(row, column); acc += a . b over `depth`. Returns acc.
