@@ -32,7 +32,8 @@ Expected<Expr> ElementBuilder::element(const Value* value, std::span<const Expr>
 }
 
 Expected<Expr> ElementBuilder::compute(const Value* value, std::span<const Expr> index) {
-  if (const auto found = definitions_.find(value); found != definitions_.end()) {
+  // What a schedule has at hand is of this row, and a prefetch is for another.
+  if (const auto found = definitions_.find(value); found != definitions_.end() && !prefetched_) {
     const Expr defined = found->second(index);
     if (defined == kNoExpr) {
       return fail("the group reads a computed value in another order than it is computed");
@@ -91,7 +92,35 @@ Expr ElementBuilder::load(int param, const Shape& shape, std::span<const Expr> i
     access.index = {*offset};
     access.linear = true;
   }
-  return program_.load(access, where_);
+  if (!is_prefetched(access)) return program_.load(access, where_);
+  const DType type =
+      compute_dtype(program_.program().params[static_cast<std::size_t>(param)].dtype);
+  program_.prefetch(std::move(access));
+  return is_float(type) ? pool().constant(0, type) : pool().integer(0, type);
+}
+
+bool ElementBuilder::is_prefetched(const Access& access) {
+  if (!prefetched_) return false;
+  bool has_column = false;
+  bool has_row = false;
+  for (const Expr index : access.index) {
+    for (const Expr part : reachable_exprs(pool(), index)) {
+      has_column = has_column || part == prefetched_->column;
+      // A position that was loaded counts as well as the row itself.
+      has_row = has_row || part == prefetched_->row || pool()[part].kind == ExprKind::Input;
+    }
+  }
+  return has_column && has_row;
+}
+
+Status ElementBuilder::prefetch(const Value* value, std::span<const Expr> index, Expr column,
+                                Expr row) {
+  prefetched_ = Prefetched{column, row};
+  const Scope scope(*this);  // what stands for values that were not loaded is forgotten
+  const auto element = this->element(value, index);
+  prefetched_.reset();
+  if (!element) return tl::unexpected(element.error());
+  return {};
 }
 
 Expected<Expr> ElementBuilder::element_where(Expr condition, const Value* value,
@@ -199,6 +228,7 @@ ElementBuilder::Position ElementBuilder::checked_position(const Node& node, Expr
                                      exprs.binary(ExprKind::Add, wide, size), wide);
   const Expr in_range = exprs.binary(ExprKind::And, exprs.binary(ExprKind::Le, zero, position),
                                      exprs.binary(ExprKind::Lt, position, size));
+  if (prefetched_) return {position, in_range};
   // Lanes that are masked off anyway have no position to be right or wrong about.
   const Expr tolerated =
       where_ == kNoExpr ? in_range

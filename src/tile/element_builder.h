@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -48,6 +49,11 @@ class ElementBuilder {
   // The same where `condition` holds; in other lanes nothing is loaded and the value means nothing.
   Expected<Expr> element_where(Expr condition, const Value* value, std::span<const Expr> index);
 
+  // Prefetches what element() would load at `index`, as far as that depends on `column`, which the
+  // index contains, and is not the same for every row: loads that find out where, as a gather's of
+  // its positions, are made, so the index has to be one that exists.
+  Status prefetch(const Value* value, std::span<const Expr> index, Expr column, Expr row);
+
   // Index of an operand that broadcasts into a result that is asked for at `index`.
   Index broadcast_index(const Value* operand, std::span<const Expr> index);
 
@@ -85,6 +91,8 @@ class ElementBuilder {
   Expected<Expr> gather_elements(const Node& node, std::span<const Expr> index);
   Expected<Expr> source(const Node& node, std::span<const Expr> index);
   Expr load(int param, const Shape& shape, std::span<const Expr> index);
+  // Whether the access is among those that a prefetch in progress is for.
+  bool is_prefetched(const Access& access);
   // A position read from an index tensor: counted from the end when negative, checked, and safe to
   // use as an address under the returned condition.
   struct Position {
@@ -96,6 +104,11 @@ class ElementBuilder {
   IndexMath& math_;
   bool strict_;
   Expr where_ = kNoExpr;
+  struct Prefetched {
+    Expr column;
+    Expr row;
+  };
+  std::optional<Prefetched> prefetched_;  // while prefetch() is under way
   std::map<const Value*, int> params_;
   std::map<const Value*, Definition> definitions_;
   std::vector<std::map<Key, Expr>> memo_ = std::vector<std::map<Key, Expr>>(1);

@@ -143,6 +143,10 @@ void ProgramBuilder::dot(Dot dot) {
   emit({std::move(dot)});
 }
 
+void ProgramBuilder::prefetch(Access from) {
+  emit({Prefetch{std::move(from)}});
+}
+
 void ProgramBuilder::check(Expr condition, std::string message) {
   emit({Check{condition, std::move(message)}});
 }

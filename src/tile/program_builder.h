@@ -100,6 +100,7 @@ class ProgramBuilder {
                   std::string_view name = "r");
   void store(Access to, Expr value, Expr where = kNoExpr);
   void dot(Dot dot);
+  void prefetch(Access from);
   void check(Expr condition, std::string message);
 
   // Indices: folded where a side is a known 0 or 1. Floats and the rest go through exprs().

@@ -163,6 +163,8 @@ class ProgramPrinter {
     line("store " + to + " <- " + expr(store.value) + where(store.where));
   }
 
+  void statement(const Prefetch& prefetch) { line("prefetch " + access(prefetch.from)); }
+
   void statement(const Check& check) {
     line("check " + expr(check.condition) + " \"" + check.message + "\"");
   }

@@ -22,6 +22,7 @@
 //                                                         complete when that loop ends
 //              | "dot" buffer "+=" access "." access ...  rows x columns tile, over k (see Dot)
 //              | "store" access "<-" expr where?
+//              | "prefetch" access                        a hint, see Prefetch
 //              | "check" expr message                     a false lane fails the whole run
 //              | "let" name "=" expr                      in text only: names what the next
 //                                                         statement reads more than once
@@ -193,13 +194,19 @@ struct Store {
   Expr where = kNoExpr;
 };
 
+// What a later task, most likely the next one, will load may be brought into the nearest cache. The
+// place may lie outside the memory, and nothing is read.
+struct Prefetch {
+  Access from;
+};
+
 struct Check {
   Expr condition = kNoExpr;
   std::string message;  // names the source node and what to do
 };
 
 struct Statement {
-  std::variant<ForLoop, If, Load, Map, Reduce, Dot, Store, Check> node;
+  std::variant<ForLoop, If, Load, Map, Reduce, Dot, Store, Prefetch, Check> node;
 };
 
 struct GridAxis {

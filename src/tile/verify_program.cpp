@@ -238,6 +238,12 @@ class Verifier {
     return optional_condition(store.where);
   }
 
+  Status statement(const Prefetch& prefetch) {
+    OPWELD_CHECK(access(prefetch.from));
+    if (prefetch.from.memory == Access::Memory::Param) return {};
+    return wrong("a prefetch from the buffer {}", memory_name(program_, prefetch.from));
+  }
+
   Status statement(const Check& check) {
     return typed(check.condition, DType::Bool, "the condition of a check");
   }

@@ -80,6 +80,7 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                    one(store.value);
                    one(store.where);
                  },
+                 [&](const Prefetch& prefetch) { access(prefetch.from); },
                  [&](const Check& check) { one(check.condition); },
              },
              statement.node);

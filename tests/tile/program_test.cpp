@@ -83,6 +83,7 @@ TEST(ProgramText, ShowsEveryKindOfStatement) {
       program.serial("k", 16, 4, [&](Expr k) {
         const Expr first = exprs.binary(ExprKind::Eq, k, exprs.integer(0));
         program.store(program.at(y, {row, k}), best, first);
+        program.prefetch(program.at(a, {program.add(row, 1), k}));
       });
     });
   });
@@ -103,7 +104,8 @@ TEST(ProgramText, ShowsEveryKindOfStatement) {
             "        check t != 0.1 \"node 'x'\"\n"
             "        reduce r <- arg_max_first(t at j) over j\n"
             "      for k in 16 step 4 serial\n"
-            "        store y[m + i, k] <- r where k == 0\n");
+            "        store y[m + i, k] <- r where k == 0\n"
+            "        prefetch a[m + i + 1, k]\n");
 }
 
 TEST(ProgramText, TellsConstantsOfEveryTypeApart) {

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tile/group_runner.h"
 
 namespace opweld::testing {
@@ -74,6 +76,66 @@ TEST(RowSchedule, ArgReductionsFindTheFirst) {
   })",
                           KernelKind::Row);
   for (const std::int64_t n : {1, 3, 8, 17, 33, 640}) group.check({{"a", 4}, {"n", n}});
+}
+
+int count_of(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+TEST(RowSchedule, PrefetchesTheNextRowInTheLastPass) {
+  const GroupRunner softmax(R"(graph g(%x: f32[a, n]) {
+    %y = softmax(%x) {axis = 1}
+    return %y as "y"
+  })",
+                            KernelKind::Row);
+  const std::string text = softmax.program_text();
+  EXPECT_EQ(count_of(text, "prefetch "), 1) << text;
+  EXPECT_LT(text.find("store y0"), text.find("prefetch x0[min(i0 + 1, {a - 1}), ")) << text;
+
+  // What is the same for every row is not fetched again, nor what one pass reads only once.
+  const GroupRunner norm(R"(graph g(%x: f32[a, n], %r: f32[a, n], %s: f32[n], %t: f32[n]) {
+    %h = add(%x, %r)
+    %y = layer_norm(%h, %s, %t) {axis = -1, epsilon = 1e-05}
+    return %y as "y"
+  })",
+                         KernelKind::Row);
+  EXPECT_EQ(count_of(norm.program_text(), "prefetch x0["), 1) << norm.program_text();
+  EXPECT_EQ(count_of(norm.program_text(), "prefetch x1["), 1);
+  EXPECT_EQ(count_of(norm.program_text(), "prefetch "), 2);
+  const GroupRunner sum(R"(graph g(%x: f32[a, n]) {
+    %y = reduce_sum(%x) {axes = [1], keepdims = 0}
+    return %y as "y"
+  })",
+                        KernelKind::Row);
+  EXPECT_EQ(count_of(sum.program_text(), "prefetch "), 0);
+}
+
+// The positions of the next row are read ahead of their check: a wrong one must do no harm, be it
+// of the next row or of the last one, and is told by the row that has it.
+TEST(RowSchedule, PrefetchesRowsOfATableByPosition) {
+  const GroupRunner group(R"(graph g(%i: i64[a], %t: f32[7, n], %s: f32[n], %b: f32[n]) {
+    %x = gather(%t, %i) {axis = 0}
+    %y = layer_norm(%x, %s, %b) {axis = -1, epsilon = 1e-05}
+    return %y as "y"
+  })",
+                          KernelKind::Row);
+  EXPECT_EQ(count_of(group.program_text(), "prefetch x1["), 1) << group.program_text();
+  EXPECT_EQ(count_of(group.program_text(), "check "), 1);
+  for (const std::int64_t n : kLengths) {
+    for (const std::int64_t rows : {0, 1, 2, 5}) group.check({{"a", rows}, {"n", n}});
+  }
+  for (const std::int64_t wrong : {std::int64_t{7}, std::int64_t{-8}, std::int64_t{1} << 60,
+                                   std::numeric_limits<std::int64_t>::min()}) {
+    for (const std::int64_t row : {0, 1, 4}) {
+      std::vector<Tensor> inputs = group.random_inputs({{"a", 5}, {"n", 33}});
+      inputs[0].set_int(row, wrong);
+      const auto result = group.run(inputs);
+      ASSERT_FALSE(result) << wrong << " in row " << row;
+      EXPECT_NE(result.error().message.find("out of range"), std::string::npos);
+    }
+  }
 }
 
 TEST(ReduceSchedule, OuterAndMiddleAxes) {

@@ -56,6 +56,13 @@ TEST_F(VerifyProgram, AcceptsACopy) {
   EXPECT_TRUE(verify(program)) << verify(program).error().message;
 }
 
+TEST_F(VerifyProgram, RefusesAPrefetchOfWhatIsOnChip) {
+  program.body = {{Prefetch{x(zero())}}};
+  EXPECT_TRUE(verify(program)) << verify(program).error().message;
+  program.body = {{Prefetch{r(zero())}}};
+  expect_error("a prefetch from the buffer r");
+}
+
 TEST_F(VerifyProgram, RefusesALocalBeforeItsValue) {
   program.body = {{Store{y(zero()), local(0)}}};
   expect_error("local v is read where it has no value");
@@ -131,6 +138,35 @@ TEST_F(VerifyProgram, RefusesADotIntoAnotherShape) {
   program.body = {{Dot{}}};
   std::get<Dot>(program.body[0].node).rows = 3;
   expect_error("the accumulator r of a dot is no register buffer of 3 x 0");
+}
+
+TEST_F(VerifyProgram, RefusesAFetchAheadThatIsNone) {
+  program.buffers[0].shape = {1, 2};
+  const auto linear = [](Access access) {
+    access.linear = true;
+    return access;
+  };
+  Dot dot;
+  dot.a = linear(x(zero()));
+  dot.b = linear(x(zero()));
+  dot.a_row_stride = dot.a_depth_stride = dot.b_depth_stride = dot.depth = zero();
+  dot.rows = 1;
+  dot.columns = 2;
+  const Expr always = program.exprs.binary(ExprKind::Eq, zero(), zero());
+  const auto with = [&](Dot::Ahead ahead) {
+    dot.ahead = std::move(ahead);
+    program.body = {{dot}};
+  };
+  with({.start = linear(x(zero())), .stride = 4, .eager = always, .eager_stride = 8});
+  EXPECT_TRUE(verify(program)) << verify(program).error().message;
+  with({.start = x(zero()), .stride = 4});
+  expect_error("no linear access with a positive stride");
+  with({.start = linear(x(zero())), .stride = 0});
+  expect_error("no linear access with a positive stride");
+  with({.start = linear(x(zero())), .stride = 4, .eager = zero(), .eager_stride = 8});
+  expect_error("whether a dot fetches eagerly");
+  with({.start = linear(x(zero())), .stride = 4, .eager = always, .eager_stride = 4});
+  expect_error("a dot that fetches eagerly fetches no more");
 }
 
 TEST_F(VerifyProgram, RefusesAGridThatDependsOnALoop) {

@@ -113,6 +113,22 @@ void MemoryEmitter::store_where(const Place& place, llvm::Value* elements, llvm:
   }
 }
 
+void MemoryEmitter::prefetch(const Access& access) {
+  constexpr int kCacheLine = 64;
+  const Place from = place(access);
+  if (from.kind == Place::Kind::Scattered || from.kind == Place::Kind::Strided) return;
+  const bool contiguous = from.kind == Place::Kind::Contiguous;
+  const int bytes = byte_size(from.dtype) * (contiguous ? emission_.lanes->facts->lanes() : 1);
+  auto& builder = emission_.builder;
+  for (int byte = 0; byte < bytes; byte += kCacheLine) {
+    llvm::Value* const line =
+        builder.CreateConstGEP1_64(builder.getInt8Ty(), from.pointer, static_cast<unsigned>(byte));
+    // To read, into all levels of the cache, as data.
+    builder.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
+                            {line, builder.getInt32(0), builder.getInt32(3), builder.getInt32(1)});
+  }
+}
+
 llvm::Value* MemoryEmitter::current_mask() const {
   return emission_.lanes ? emission_.lanes->mask : nullptr;
 }

@@ -14,6 +14,8 @@ class MemoryEmitter {
   // if it differs between the current lanes.
   llvm::Value* load(const tile::Access& access, Expr where);
   void store(const tile::Access& access, Expr value, Expr where);
+  // Every cache line of consecutive lanes; lanes that lie apart are not worth an address each.
+  void prefetch(const tile::Access& access);
 
   // The address of a linear access outside vector loops.
   llvm::Value* address(const tile::Access& access);

@@ -34,6 +34,7 @@ class StatementEmitter {
   void emit(const tile::Reduce& reduce) { reduces_.accumulate(reduce); }
   void emit(const tile::Dot& dot) { dots_.emit(dot); }
   void emit(const tile::Store& store) { memory_.store(store.to, store.value, store.where); }
+  void emit(const tile::Prefetch& prefetch) { memory_.prefetch(prefetch.from); }
   void emit(const tile::Check& check);
 
   void emit_serial(const tile::ForLoop& loop);

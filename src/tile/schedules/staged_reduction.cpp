@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 #include <set>
 
 #include "ops/op.h"
@@ -290,6 +291,25 @@ void StagedReduction::define_kept(GroupLowering& lowering, const Value* value, M
   });
 }
 
+Status StagedReduction::prefetch_next_row(GroupLowering& lowering, std::span<const Expr> index) {
+  std::optional<std::size_t> axis;
+  for (std::size_t i = 0; i < domain_.size(); ++i) {
+    if (!reduced_[i] && !(domain_[i] == Dim(1))) axis = i;
+  }
+  if (!axis) return {};
+  IndexMath& math = lowering.math();
+  ProgramBuilder& program = lowering.program();
+  Index next(index.begin(), index.end());
+  next[*axis] = program.min(program.add(next[*axis], math.constant(1)),
+                            program.sub(math.size(domain_[*axis]), math.constant(1)));
+  math.set_bound(next[*axis], domain_[*axis]);
+  for (const Node* node : reductions_) {
+    if (levels_.at(node->operand(0)) > 0) continue;
+    OPWELD_CHECK(lowering.elements().prefetch(node->operand(0), next, next.back(), next[*axis]));
+  }
+  return {};
+}
+
 Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
                                   std::span<const Expr> row_index, const Columns& columns,
                                   bool keep_rows) {
@@ -336,6 +356,7 @@ Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
         totals.push_back(program.arg_reduce(arg_combiner(*node), element, outermost, outermost));
       }
     }
+    if (keep_rows && stage == last_level_ && stage > 0) return prefetch_next_row(lowering, index);
     return {};
   }));
   for (std::size_t i = 0; i < accumulated.size(); ++i) {

@@ -48,6 +48,9 @@ class StagedReduction {
   [[nodiscard]] Index row_only(std::span<const Expr> index, bool keeps_axes) const;
   Status emit_pass(GroupLowering& lowering, int stage, std::span<const Expr> row_index,
                    const Columns& columns, bool keep_rows);
+  // In the last pass over a row: what the first pass over the next row will load. A row is on its
+  // way from memory while this one is computed, not waited for between the two.
+  Status prefetch_next_row(GroupLowering& lowering, std::span<const Expr> index);
   void define_result(GroupLowering& lowering, const Node& node, Expr total,
                      std::span<const Expr> row_index);
   void define_kept(GroupLowering& lowering, const Value* value, MemoryRef buffer,
