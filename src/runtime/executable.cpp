@@ -13,6 +13,7 @@
 #include "runtime/memory_plan.h"
 #include "runtime/pack.h"
 #include "runtime/storage.h"
+#include "support/block_pool.h"
 #include "support/memory_block.h"
 #include "support/thread_team.h"
 
@@ -70,6 +71,7 @@ struct Executable::State {
         plan(std::move(the_plan)),
         kernels(std::move(the_kernels)),
         storage(graph, plan),
+        results(graph.outputs().size()),
         team(threads) {}
 
   Graph graph;
@@ -77,6 +79,7 @@ struct Executable::State {
   std::vector<ExecutableKernel> kernels;
   StorageMap storage;
   std::vector<Tensor> constants;  // by storage index
+  BlockPool results;              // of run()
 
   std::mutex team_mutex;  // one run at a time has the team
   ThreadTeam team;
@@ -90,6 +93,8 @@ struct Executable::State {
   Status size_kernels(SizedPlan& sizes);
   // Everything that the sizes of the inputs decide; fails where they contradict the model.
   Expected<std::shared_ptr<const SizedPlan>> plan_run(std::span<const Tensor> inputs);
+  // A tensor for run() to give away; what it holds does not matter.
+  Expected<Tensor> take_result(DType dtype, const Sizes& sizes);
   Status execute(const SizedPlan& sizes, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                  RunStats* stats, const RunOptions& options);
 };
@@ -493,14 +498,26 @@ Expected<std::vector<Sizes>> Executable::output_sizes(std::span<const Tensor> in
   return sizes->output_sizes;
 }
 
+Expected<Tensor> Executable::State::take_result(DType dtype, const Sizes& sizes) {
+  const std::shared_ptr<std::byte> block = [&]() -> std::shared_ptr<std::byte> {
+    const auto count = checked_num_elements(sizes);
+    std::int64_t bytes = 0;
+    if (!count || __builtin_mul_overflow(*count, byte_size(dtype), &bytes)) return nullptr;
+    return results.take(static_cast<std::size_t>(bytes));
+  }();
+  // It knows what to say of a tensor that cannot be had.
+  if (block == nullptr) return Tensor::allocate(dtype, sizes);
+  return Tensor::borrow_mutable(dtype, sizes, block.get(), block);
+}
+
 Expected<std::vector<Tensor>> Executable::run(std::span<const Tensor> inputs, RunStats* stats,
                                               const RunOptions& options) {
   OPWELD_TRY(const auto sizes, state_->plan_run(inputs));
   OPWELD_CHECK(check_inputs(state_->graph, inputs));
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < sizes->output_sizes.size(); ++i) {
-    OPWELD_TRY(Tensor output,
-               Tensor::allocate(state_->graph.outputs()[i].value->dtype(), sizes->output_sizes[i]));
+    OPWELD_TRY(Tensor output, state_->take_result(state_->graph.outputs()[i].value->dtype(),
+                                                  sizes->output_sizes[i]));
     outputs.push_back(std::move(output));
   }
   OPWELD_CHECK(state_->execute(*sizes, inputs, outputs, stats, options));

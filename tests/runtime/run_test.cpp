@@ -223,6 +223,33 @@ TEST(Run, EveryOutputIsTheCallersOwn) {
   }
 }
 
+// The memory of results goes round: into the next run once it is let go, never before.
+TEST(Run, ResultsThatAreHeldStayAsTheyAre) {
+  std::vector<Tensor> held;
+  std::vector<Tensor> expected;
+  {
+    Executable model = compiled(kModel);
+    const std::vector<Tensor> inputs = random_inputs(kModel, {{"b", 2}, {"s", 17}});
+    held = model.run(inputs).value();
+    for (const Tensor& tensor : held) expected.push_back(tensor.clone().value());
+    const std::byte* place = nullptr;
+    for (int round = 0; round < 3; ++round) {
+      expect_right(model, kModel, {{"b", 2}, {"s", 17}});
+      expect_right(model, kModel, {{"b", 2}, {"s", 15}});
+      const auto again = model.run(inputs).value();
+      expect_identical(again, expected);
+      EXPECT_NE(again[0].data(), held[0].data());
+      if (round > 0) {
+        EXPECT_EQ(again[0].data(), place) << "fresh memory in round " << round;
+      }
+      place = again[0].data();
+    }
+    expect_identical(held, expected);
+  }
+  // They outlive the model.
+  expect_identical(held, expected);
+}
+
 TEST(Run, AnIndexOutOfRangeNamesTheNodeAndHarmsNothing) {
   for (const FusionLevel level : {FusionLevel::None, FusionLevel::Auto}) {
     Executable model = compiled(R"(graph g(%x: f32[n, 8], %i: i64[m]) {
