@@ -87,6 +87,19 @@ OPWELD_API GraphTensor matmul(const GraphTensor& a, const GraphTensor& b);
 OPWELD_API GraphTensor linear(const GraphTensor& x, const GraphTensor& weight,
                               const GraphTensor& bias = {});
 
+enum class RowBounds : std::uint8_t {
+  Counts,  // the rows of each group
+  Ends,    // the row that each group ends before: cumulative counts
+};
+
+// Each group of rows of x[T, K] times its own matrix, the experts of a mixture of experts:
+// x[T, K], weights[E, K, N], bounds[E] (i64 or i32) (+ bias[E, N]) -> [T, N]. The groups' rows lie
+// one after the other; groups may be empty. Bounds that do not share out the T rows exactly are an
+// error of the run. Lists of matrices: concat the x, stack the weights.
+OPWELD_API GraphTensor grouped_matmul(const GraphTensor& x, const GraphTensor& weights,
+                                      const GraphTensor& bounds, const GraphTensor& bias = {},
+                                      RowBounds kind = RowBounds::Counts);
+
 enum class Causal : std::uint8_t {
   None,
   TopLeft,      // query s sees keys t <= s

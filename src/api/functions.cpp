@@ -168,6 +168,12 @@ GraphTensor linear(const GraphTensor& x, const GraphTensor& weight, const GraphT
   return has_bias ? add(product, bias) : product;
 }
 
+GraphTensor grouped_matmul(const GraphTensor& x, const GraphTensor& weights,
+                           const GraphTensor& bounds, const GraphTensor& bias, RowBounds kind) {
+  return apply("grouped_matmul", {x, weights, bounds, bias},
+               {{"cumulative", kind == RowBounds::Ends}});
+}
+
 GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
                       const AttentionOptions& options) {
   std::optional<double> scale = options.scale;

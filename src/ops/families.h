@@ -21,6 +21,7 @@ OpFamily concat_ops;
 OpFamily cumsum_ops;
 OpFamily expand_ops;
 OpFamily gather_ops;
+OpFamily grouped_matmul_ops;
 OpFamily logic_ops;
 OpFamily math_ops;
 OpFamily matmul_ops;

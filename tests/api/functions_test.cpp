@@ -147,6 +147,25 @@ TEST(Functions, MatmulAndLinear) {
               ElementsAre(4, 5, 10, 11));
 }
 
+TEST(Functions, GroupedMatmul) {
+  const Input x{{3, 1}, {1, 2, 3}};
+  const Input w{{2, 1, 2}, {1, 10, 100, 1000}};
+  const Input bias{{2, 2}, {1, 2, 3, 4}};
+  const auto run = [&](std::vector<float> bounds, RowBounds kind) {
+    return compute({x, w, {{2}, std::move(bounds)}, bias},
+                   [kind](GraphBuilder&, const Operands& o) {
+                     return grouped_matmul(o[0], o[1], cast(o[2], DType::I64), o[3], kind);
+                   });
+  };
+  EXPECT_THAT(run({2, 1}, RowBounds::Counts), ElementsAre(2, 12, 3, 22, 303, 3004));
+  EXPECT_THAT(run({1, 3}, RowBounds::Ends), ElementsAre(2, 12, 203, 2004, 303, 3004));
+  EXPECT_THAT(compute({x, w, {{2}, {0, 3}}},
+                      [](GraphBuilder&, const Operands& o) {
+                        return grouped_matmul(o[0], o[1], cast(o[2], DType::I64));
+                      }),
+              ElementsAre(100, 1000, 200, 2000, 300, 3000));
+}
+
 TEST(Functions, Views) {
   const Input x = counted({2, 3});
   EXPECT_THAT(compute({x}, [](GraphBuilder&, const Operands& o) { return transpose(o[0]); }),
