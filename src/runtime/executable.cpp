@@ -1,7 +1,6 @@
 #include "runtime/executable.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cassert>
 #include <chrono>
 #include <cstring>
@@ -335,16 +334,21 @@ class Run {
     }
     for (const Value* output : kernel.outputs) params.push_back(write(output));
     const SizedPlan::KernelSizes& sizes = sizes_.kernels[index];
-    std::atomic<std::int32_t> failed{0};
+    // Of several failures that of the first task, however the tasks are shared out.
+    std::mutex failure_mutex;
+    std::int64_t failed_at = sizes.tasks;
+    std::string failure;
     team_.run(sizes.tasks, [&](std::int64_t begin, std::int64_t end, int thread) {
+      std::byte* const scratch = workspace_.scratch[static_cast<std::size_t>(thread)].data();
       const std::int32_t code =
-          executable.code->function(params.data(), sizes.symbols.data(), begin, end,
-                                    workspace_.scratch[static_cast<std::size_t>(thread)].data());
-      if (code != 0) failed.store(code, std::memory_order_relaxed);
+          executable.code->function(params.data(), sizes.symbols.data(), begin, end, scratch);
+      if (code == 0) return;
+      const std::lock_guard lock(failure_mutex);
+      if (begin >= failed_at) return;
+      failed_at = begin;
+      failure = executable.code->failure(code, scratch);
     });
-    if (const std::int32_t code = failed.load(); code != 0) {
-      return fail("{}", executable.code->check_message(code));
-    }
+    if (failed_at < sizes.tasks) return fail("{}", failure);
     return {};
   }
 

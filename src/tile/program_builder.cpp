@@ -147,8 +147,8 @@ void ProgramBuilder::prefetch(Access from) {
   emit({Prefetch{std::move(from)}});
 }
 
-void ProgramBuilder::check(Expr condition, std::string message) {
-  emit({Check{condition, std::move(message)}});
+void ProgramBuilder::check(Expr condition, std::string message, std::vector<Check::Shown> shown) {
+  emit({Check{condition, std::move(message), std::move(shown)}});
 }
 
 Expr ProgramBuilder::add(const IndexValue& a, const IndexValue& b) {

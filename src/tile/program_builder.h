@@ -101,7 +101,7 @@ class ProgramBuilder {
   void store(Access to, Expr value, Expr where = kNoExpr);
   void dot(Dot dot);
   void prefetch(Access from);
-  void check(Expr condition, std::string message);
+  void check(Expr condition, std::string message, std::vector<Check::Shown> shown = {});
 
   // Indices: folded where a side is a known 0 or 1. Floats and the rest go through exprs().
   Expr add(const IndexValue& a, const IndexValue& b);

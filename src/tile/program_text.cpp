@@ -166,7 +166,13 @@ class ProgramPrinter {
   void statement(const Prefetch& prefetch) { line("prefetch " + access(prefetch.from)); }
 
   void statement(const Check& check) {
-    line("check " + expr(check.condition) + " \"" + check.message + "\"");
+    std::string text = "check " + expr(check.condition) + " \"" + check.message + "\"";
+    std::string_view before = " showing ";
+    for (const Check::Shown& shown : check.shown) {
+      text += fmt::format("{}{} = {}", before, shown.name, expr(shown.value));
+      before = ", ";
+    }
+    line(text);
   }
 
   std::string access(const Access& access) {

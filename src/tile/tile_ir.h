@@ -23,7 +23,10 @@
 //              | "dot" buffer "+=" access "." access ...  rows x columns tile, over k (see Dot)
 //              | "store" access "<-" expr where?
 //              | "prefetch" access                        a hint, see Prefetch
-//              | "check" expr message                     a false lane fails the whole run
+//              | "check" expr message ("showing" (name "=" expr),+)?
+//                                                         a false lane fails the whole run, with
+//                                                         the message and the numbers shown (i64,
+//                                                         equal in all lanes)
 //              | "let" name "=" expr                      in text only: names what the next
 //                                                         statement reads more than once
 //   kind      := "serial" | "unroll" | "vector" ["lanes" n] ["by" unroll]
@@ -203,6 +206,12 @@ struct Prefetch {
 struct Check {
   Expr condition = kNoExpr;
   std::string message;  // names the source node and what to do
+  // Numbers that belong to the message: "message (group 3, rows -1)".
+  struct Shown {
+    std::string name;
+    Expr value = kNoExpr;
+  };
+  std::vector<Shown> shown = {};
 };
 
 struct Statement {

@@ -245,6 +245,9 @@ class Verifier {
   }
 
   Status statement(const Check& check) {
+    for (const Check::Shown& shown : check.shown) {
+      OPWELD_CHECK(uniform(shown.value, DType::I64, "a number that a check shows"));
+    }
     return typed(check.condition, DType::Bool, "the condition of a check");
   }
 

@@ -81,7 +81,10 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                    one(store.where);
                  },
                  [&](const Prefetch& prefetch) { access(prefetch.from); },
-                 [&](const Check& check) { one(check.condition); },
+                 [&](const Check& check) {
+                   one(check.condition);
+                   for (const Check::Shown& shown : check.shown) one(shown.value);
+                 },
              },
              statement.node);
 }

@@ -44,8 +44,8 @@ TEST(KernelCompiler, SharesTheCodeOfEqualKernels) {
   ASSERT_EQ(kernels.size(), 3U);
   EXPECT_EQ(kernels[0]->function, kernels[1]->function);
   EXPECT_NE(kernels[0]->function, kernels[2]->function);
-  EXPECT_EQ(kernels[0]->check_message(1), "node a");
-  EXPECT_EQ(kernels[1]->check_message(1), "node b");
+  EXPECT_EQ(kernels[0]->failure(1, nullptr), "node a");
+  EXPECT_EQ(kernels[1]->failure(1, nullptr), "node b");
   const tile::TileProgram* const second[] = {&b};
   EXPECT_EQ(made.compile(second).value()[0]->function, kernels[0]->function);
 }

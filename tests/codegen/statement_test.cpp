@@ -255,8 +255,39 @@ TEST(Statement, ReportsTheCheckThatFails) {
     }
     GuardedTensor nothing(DType::I64, 1000);
     ASSERT_EQ(kernel({nothing.data()}, {1000}), 1);
-    EXPECT_EQ(kernel.kernel().check_message(1), "too many");
-    EXPECT_EQ(kernel.kernel().check_message(3), "too large");
+    EXPECT_EQ(kernel.kernel().failure(1, nullptr), "too many");
+    EXPECT_EQ(kernel.kernel().failure(3, nullptr), "too large");
+  }
+}
+
+// The numbers that a check shows lie in the scratch memory, of which the program has little else.
+TEST(Statement, ShowsTheNumbersOfTheCheckThatFails) {
+  const Dim n = Dim::symbol("n");
+  ProgramBuilder program("shows");
+  const MemoryRef x = program.input("x", DType::I64, {n});
+  ExprPool& pool = program.exprs();
+  program.serial("i", n, [&](Expr i) {
+    const Expr v = program.load(program.at(x, {i}));
+    program.check(pool.binary(ExprKind::Ne, v, pool.integer(7)), "seven", {{"at", i}});
+    program.check(pool.binary(ExprKind::Le, pool.integer(0), v), "negative",
+                  {{"at", i}, {"value", v}, {"of", pool.size_of(n)}});
+  });
+  const tile::TileProgram made = program.finish();
+  EXPECT_THAT(to_text(made), HasSubstr("\"negative\" showing at = i, value = v, of = n\n"));
+  for (const Target& target : test_targets()) {
+    const KernelRunner kernel(made, target);
+    ASSERT_EQ(kernel.kernel().scratch_bytes.evaluate(std::vector<std::int64_t>{9}).value(), 24);
+    std::vector<std::byte> scratch(24);
+    const auto failure = [&](const std::vector<ScalarValue>& values) {
+      GuardedTensor input(DType::I64, values);
+      void* const params[] = {input.data()};
+      const std::int64_t sizes[] = {input.size()};
+      const std::int32_t code = kernel.kernel().function(params, sizes, 0, 1, scratch.data());
+      return code == 0 ? "" : kernel.kernel().failure(code, scratch.data());
+    };
+    EXPECT_EQ(failure({{0, 1}, {0, 2}}), "");
+    EXPECT_EQ(failure({{0, 1}, {0, 7}, {0, -1}}), "seven (at 1)");
+    EXPECT_EQ(failure({{0, 1}, {0, 2}, {0, -5}}), "negative (at 2, value -5, of 3)");
   }
 }
 

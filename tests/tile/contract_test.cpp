@@ -31,6 +31,18 @@ TEST(ContractSchedule, EveryRowCountAndColumnTail) {
   }
 }
 
+TEST(ContractSchedule, WeightsOfOneElement) {
+  for (const char* target : {"host", "host-avx2"}) {
+    const GroupRunner group(R"(graph g(%x: f32[m, 1]) {
+      %w = constant {value = f32[1, 1] random 3}
+      %y = matmul(%x, %w)
+      return %y as "y"
+    })",
+                            KernelKind::Contract, target);
+    for (const std::int64_t m : {0, 1, 7, 33}) group.check({{"m", m}});
+  }
+}
+
 TEST(ContractSchedule, LongDepthsGoThroughBlocks) {
   const GroupRunner group(R"(graph g(%x: f32[m, 2000]) {
     %w = constant {value = f32[2000, 30] random 4}

@@ -142,7 +142,8 @@ class GroupRunner {
         std::aligned_alloc(64, (scratch + 127) / 64 * 64), std::free);
     const std::int32_t code = kernel_->function(params.data(), symbols.data(), 0, tasks,
                                                 static_cast<std::byte*>(memory.get()));
-    if (code != 0) return fail("{}", kernel_->check_message(code));
+    if (code != 0)
+      return fail("{}", kernel_->failure(code, static_cast<const std::byte*>(memory.get())));
     return outputs;
   }
 

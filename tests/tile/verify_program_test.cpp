@@ -174,6 +174,20 @@ TEST_F(VerifyProgram, RefusesAGridThatDependsOnALoop) {
   expect_error("a grid axis depends on more than sizes");
 }
 
+TEST_F(VerifyProgram, RefusesToShowANumberOfEachLane) {
+  program.body = {for_loop(0, kVector, {{Check{program.exprs.constant(1, DType::Bool), "m", {}}}})};
+  EXPECT_TRUE(verify(program)) << verify(program).error().message;
+  std::get<Check>(std::get<ForLoop>(program.body[0].node).body[0].node).shown = {{"at", loop(0)}};
+  expect_error("a number that a check shows differs between the lanes of a vector loop");
+}
+
+TEST_F(VerifyProgram, RefusesToShowWhatIsNoNumber) {
+  program.body = {{Check{program.exprs.constant(1, DType::Bool),
+                         "m",
+                         {{"at", program.exprs.constant(1, DType::F32)}}}}};
+  expect_error("a number that a check shows is f32 and should be i64");
+}
+
 TEST_F(VerifyProgram, RefusesTwoThingsOfOneName) {
   program.local_names = {"v", "x"};
   expect_error("the name 'x' is taken or empty");

@@ -132,13 +132,13 @@ void emit_program(const tile::TileProgram& program, int vector_bits, llvm::Modul
   ProgramEmitter(program, vector_bits, module).emit(name);
 }
 
-std::vector<std::string> check_messages(const tile::TileProgram& program) {
-  std::vector<std::string> messages;
-  tile::for_each_statement(program.body, [&messages](const tile::Statement& statement) {
+std::vector<const tile::Check*> checks_of(const tile::TileProgram& program) {
+  std::vector<const tile::Check*> checks;
+  tile::for_each_statement(program.body, [&checks](const tile::Statement& statement) {
     const auto* check = std::get_if<tile::Check>(&statement.node);
-    if (check != nullptr) messages.push_back(check->message);
+    if (check != nullptr) checks.push_back(check);
   });
-  return messages;
+  return checks;
 }
 
 Dim scratch_bytes(const tile::TileProgram& program) {
@@ -146,6 +146,9 @@ Dim scratch_bytes(const tile::TileProgram& program) {
   for (const tile::Buffer& buffer : program.buffers) {
     if (buffer.space == tile::Buffer::Space::Cache) bytes += buffer_bytes(buffer);
   }
+  std::size_t shown = 0;
+  for (const tile::Check* check : checks_of(program)) shown = std::max(shown, check->shown.size());
+  if (shown > 0) bytes = max(bytes, static_cast<std::int64_t>(shown * sizeof(std::int64_t)));
   return bytes;
 }
 

@@ -13,8 +13,8 @@ namespace opweld::cpu {
 void emit_program(const tile::TileProgram& program, int vector_bits, llvm::Module& module,
                   const std::string& name);
 
-// The messages of the program's checks, in the order of their codes.
-std::vector<std::string> check_messages(const tile::TileProgram& program);
+// The program's checks, in the order of their codes.
+std::vector<const tile::Check*> checks_of(const tile::TileProgram& program);
 
 // Bytes of scratch memory that a task of the function takes.
 Dim scratch_bytes(const tile::TileProgram& program);

@@ -66,10 +66,13 @@ void StatementEmitter::branch(llvm::Value* condition, bool barrier, FunctionRef<
   builder.SetInsertPoint(after);
 }
 
-// A lane that fails ends the function, which returns the code of the check.
+// A lane that fails ends the function, which returns the code of the check and leaves the numbers
+// that belong to it at the beginning of the scratch memory, which nothing reads any more.
 void StatementEmitter::emit(const tile::Check& check) {
   auto& builder = emission_.builder;
   llvm::Value* failed = builder.CreateNot(exprs_.value(check.condition));
+  std::vector<llvm::Value*> shown;  // before the branch, since what is emitted once is used again
+  for (const auto& [name, value] : check.shown) shown.push_back(exprs_.value(value));
   if (Emission::is_vector(failed)) {
     if (emission_.lanes->mask != nullptr) failed = builder.CreateAnd(failed, emission_.lanes->mask);
     failed = builder.CreateOrReduce(failed);
@@ -78,6 +81,10 @@ void StatementEmitter::emit(const tile::Check& check) {
   llvm::BasicBlock* const after = emission_.new_block("check.passed");
   builder.CreateCondBr(failed, leave, after);
   builder.SetInsertPoint(leave);
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    builder.CreateStore(shown[i], builder.CreateConstGEP1_64(shown[i]->getType(),
+                                                             emission_.function->getArg(4), i));
+  }
   builder.CreateRet(builder.getInt32(check_codes_.at(&check)));
   builder.SetInsertPoint(after);
 }

@@ -1,7 +1,10 @@
 #include "codegen/cpu/kernel.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -35,7 +38,10 @@ namespace {
 
 void clear_messages(tile::Block& block) {
   for (tile::Statement& statement : block) {
-    if (auto* check = std::get_if<tile::Check>(&statement.node)) check->message.clear();
+    if (auto* check = std::get_if<tile::Check>(&statement.node)) {
+      check->message.clear();
+      for (tile::Check::Shown& shown : check->shown) shown.name.clear();
+    }
     if (auto* loop = std::get_if<tile::ForLoop>(&statement.node)) clear_messages(loop->body);
     if (auto* condition = std::get_if<tile::If>(&statement.node)) clear_messages(condition->then);
   }
@@ -68,7 +74,10 @@ Expected<std::shared_ptr<CompiledKernel>> describe(const tile::TileProgram& prog
   for (const Dim& symbol : program.symbols) names.push_back(symbol.as_symbol()->name);
   OPWELD_TRY(kernel->num_tasks, CompiledDim::compile(num_tasks(program), names));
   OPWELD_TRY(kernel->scratch_bytes, CompiledDim::compile(scratch_bytes(program), names));
-  kernel->check_messages = check_messages(program);
+  for (const tile::Check* check : checks_of(program)) {
+    kernel->checks.push_back({check->message, {}});
+    for (const auto& shown : check->shown) kernel->checks.back().shown.push_back(shown.name);
+  }
   return kernel;
 }
 
@@ -87,6 +96,18 @@ void for_each_in_parallel(std::size_t count, int threads, FunctionRef<void(std::
 }
 
 }  // namespace
+
+std::string CompiledKernel::failure(std::int32_t code, const std::byte* scratch) const {
+  const CheckText& check = checks[static_cast<std::size_t>(code - 1)];
+  std::vector<std::string> numbers;
+  for (std::size_t i = 0; i < check.shown.size(); ++i) {
+    std::int64_t number = 0;
+    std::memcpy(&number, scratch + i * sizeof number, sizeof number);
+    numbers.push_back(fmt::format("{} {}", check.shown[i], number));
+  }
+  if (numbers.empty()) return check.message;
+  return fmt::format("{} ({})", check.message, fmt::join(numbers, ", "));
+}
 
 Expected<KernelCompiler> KernelCompiler::create(const Target& target, const Options& options) {
   // A foreign target can still be looked at; it is compile() that needs to run the code.

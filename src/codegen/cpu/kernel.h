@@ -29,11 +29,14 @@ class CompiledKernel {
   Function function = nullptr;
   CompiledDim num_tasks;  // over the program's symbols, in order
   CompiledDim scratch_bytes;
-  std::vector<std::string> check_messages;
+  struct CheckText {
+    std::string message;
+    std::vector<std::string> shown;  // names of the numbers
+  };
+  std::vector<CheckText> checks;
 
-  [[nodiscard]] const std::string& check_message(std::int32_t code) const {
-    return check_messages[static_cast<std::size_t>(code - 1)];
-  }
+  // Why a call ended with this code, with the numbers that it left in its scratch memory.
+  [[nodiscard]] std::string failure(std::int32_t code, const std::byte* scratch) const;
 
   std::shared_ptr<void> code_owner;  // keeps the machine code mapped
 };

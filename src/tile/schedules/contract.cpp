@@ -15,6 +15,12 @@
 // A gate pair, y = act(x [Wg | Wu] [.., :N]) * (x [Wg | Wu])[.., N:], walks the columns of y. Its
 // weights are packed so that one register tile holds the same columns of both products (see
 // Param::packed_parts), and the epilogue reads either.
+//
+// A grouped_matmul multiplies each row by the matrix of its group. Tasks are the same; inside one,
+// each group that has rows in its block is multiplied by itself (see row_groups.h):
+//
+//     starts <- where each group starts, checked
+//     for each block of the depth, for g in groups with rows in the block:  as above, with b[g]
 #include <algorithm>
 #include <cassert>
 #include <optional>
@@ -23,13 +29,15 @@
 #include "tile/schedules/contract_blocking.h"
 #include "tile/schedules/group_lowering.h"
 #include "tile/schedules/register_tile.h"
+#include "tile/schedules/row_groups.h"
 #include "tile/schedules/schedules.h"
 
 namespace opweld::tile {
 
 namespace {
 
-// The matmul of a group: result [batch..., M, N] = a [.., M, K] . b [.., K, N].
+// The matmul of a group: result [batch..., M, N] = a [.., M, K] . b [.., K, N]; of a grouped one,
+// result [M, N] = a [M, K] . b [group, K, N].
 struct Contraction {
   const Node* node = nullptr;
   const Value* a = nullptr;
@@ -43,6 +51,8 @@ struct Contraction {
   int parts = 1;
   const Value* weights = nullptr;  // b, if it is packed once outside the kernel
   bool merges_rows = false;
+  bool grouped = false;
+  const Value* bias = nullptr;  // of a grouped one, [group, N]
 };
 
 Expected<Contraction> find_contraction(const Graph& group) {
@@ -52,14 +62,17 @@ Expected<Contraction> find_contraction(const Graph& group) {
     if (found.node != nullptr) return fail("it has two matmuls");
     found.node = node.get();
   }
-  if (found.node == nullptr || found.node->op() != "matmul") return fail("it has no matmul");
+  if (found.node == nullptr) return fail("it has no matmul");
+  found.grouped = found.node->op() == "grouped_matmul";
+  if (found.grouped && found.node->num_operands() > 3) found.bias = found.node->operand(3);
   found.a = found.node->operand(0);
   found.b = found.node->operand(1);
   found.result = found.node->result();
   const Node* const producer = found.b->producer();
-  if (producer != nullptr && producer->op() == "constant" && found.b->uses().size() == 1) {
-    found.weights = found.b;
-  }
+  const bool constant = producer != nullptr && producer->op() == "constant";
+  // A constant of one element is a number of the program, and no param that could be packed.
+  const bool is_param = constant && found.b->type().num_elements() != Dim(1);
+  if (is_param && found.b->uses().size() == 1) found.weights = found.b;
   const Shape& shape = found.result->shape();
   const auto rank = shape.size();
   found.columns = shape[rank - 1];
@@ -95,7 +108,8 @@ bool takes_part(const Node& slice, const Shape& shape, const Dim& width) {
 // The shape of what is stored where the matmul's result is read in parts; empty where it is not.
 Shape shape_of_parts(const Graph& group, const Contraction& contraction) {
   const auto columns = contraction.columns.constant();
-  if (contraction.weights == nullptr || contraction.b->rank() != 2 || !columns) return {};
+  const bool one_matrix = contraction.b->rank() == 2 || contraction.grouped;
+  if (contraction.weights == nullptr || !one_matrix || !columns) return {};
   if (*columns % kMostParts != 0) return {};
   Shape shape = contraction.result->shape();
   const Dim width = *columns / kMostParts;
@@ -143,10 +157,12 @@ class ContractEmitter {
     if (contraction.weights != nullptr) {
       packed_weights_ = lowering.packed_param(contraction.weights);
     }
+    if (contraction.grouped) groups_.emplace(lowering, *contraction.node);
   }
 
   Status emit() {
     emit_grid();
+    if (groups_) OPWELD_CHECK(groups_->emit_starts());
     const Dim blocks = ceil_div(contraction_.depth, Dim(blocking_.depth));
     const bool single_block = provably_le(contraction_.depth, Dim(blocking_.depth));
     if (!single_block) {
@@ -167,8 +183,10 @@ class ContractEmitter {
     for (std::size_t axis = 0; axis < contraction_.batch.size(); ++axis) {
       batch_.push_back(lowering_.grid(fmt::format("b{}", axis), contraction_.batch[axis]));
     }
-    column0_ = lowering_.grid("n0", contraction_.columns, block_width_);
-    row0_ = lowering_.grid("m0", contraction_.rows, blocking_.rows);
+    // Bounds of groups are checked where nothing is computed, too.
+    const Dim least = contraction_.grouped ? 1 : 0;
+    column0_ = lowering_.grid("n0", max(contraction_.columns, least), block_width_);
+    row0_ = lowering_.grid("m0", max(contraction_.rows, least), blocking_.rows);
     row_count_ = program_.min(program_.sub(contraction_.rows, row0_), blocking_.rows);
     column_count_ = program_.min(program_.sub(contraction_.columns, column0_), block_width_);
   }
@@ -184,30 +202,43 @@ class ContractEmitter {
 
   Status emit_block(Expr depth0, Expr depth, bool last) {
     if (!strided_rows_) OPWELD_CHECK(pack_rows(depth0, depth));
+    if (!groups_) return emit_run(math_.constant(0), row_count_, depth0, depth, last);
+    return groups_->each_group(row0_, row_count_, [&](Expr group, Expr first, Expr count) {
+      batch_ = {group};
+      return emit_run(math_.sub(first, row0_), count, depth0, depth, last);
+    });
+  }
+
+  // The `count` rows from `first` on of the task's, which meet one right operand.
+  Status emit_run(Expr first, Expr count, Expr depth0, Expr depth, bool last) {
+    run0_ = first;
     if (!packed_weights_) OPWELD_CHECK(pack_columns(depth0, depth));
     Status status;
     program_.serial("p", column_count_, tile_width_, [&](Expr panel) {
       const ElementBuilder::Scope scope(lowering_.elements());
-      status = emit_row_tiles(panel, depth0, depth, last);
+      status = emit_row_tiles(count, panel, depth0, depth, last);
     });
     return status;
   }
 
-  Status emit_row_tiles(Expr panel, Expr depth0, Expr depth, bool last) {
+  Status emit_row_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last) {
     // The row count of a task is known when one task takes all rows or all tasks take as many.
     std::optional<std::int64_t> known;
-    if (const auto rows = contraction_.rows.constant(); rows && *rows <= blocking_.rows) {
+    if (groups_) {
+      known = std::nullopt;
+    } else if (const auto rows = contraction_.rows.constant(); rows && *rows <= blocking_.rows) {
       known = rows;
     } else if (contraction_.rows.divisible_by(blocking_.rows)) {
       known = blocking_.rows;
     }
-    return each_row_tile(
-        lowering_, row_count_, known, blocking_.tile_rows,
-        [&](int rows, Expr row) { return emit_tile(rows, row, panel, depth0, depth, last); });
+    return each_row_tile(lowering_, count, known, blocking_.tile_rows, [&](int rows, Expr row) {
+      return emit_tile(rows, row, panel, depth0, depth, last);
+    });
   }
 
-  // One register tile at row `row` of the task's rows and column `panel` of its columns.
-  Status emit_tile(int rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last) {
+  // One register tile at row `run_row` of the run's rows and column `panel` of the task's columns.
+  Status emit_tile(int rows, Expr run_row, Expr panel, Expr depth0, Expr depth, bool last) {
+    const Expr row = math_.add(run0_, run_row);
     const auto partial_at = [&](Expr i, Expr j) {
       const Expr column = math_.add(math_.mul(panel, Dim(contraction_.parts)), j);
       return program_.at(*partial_, {program_.add(row, i), column});
@@ -215,7 +246,7 @@ class ContractEmitter {
     OPWELD_TRY(const MemoryRef tile,
                emit_register_dot(lowering_, compute_, rows, blocking_.tile_columns,
                                  left_operand(row, depth0),
-                                 right_operand(rows, row, panel, depth0, depth, last), depth,
+                                 right_operand(rows, run_row, panel, depth0, depth, last), depth,
                                  [&](Expr i, Expr j) -> Expected<Expr> {
                                    return partial_ ? program_.load(partial_at(i, j)) : zero();
                                  }));
@@ -259,7 +290,8 @@ class ContractEmitter {
             math_.size(depth_stride)};
   }
 
-  // Of the tile of `rows` rows at `row`. The full tiles of a panel fetch the next one between them.
+  // Of the tile of `rows` rows at `row` of the run. Its full tiles fetch the next panel between
+  // them.
   DotOperand right_operand(int rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last) {
     const int width = blocking_.tile_columns;
     if (!packed_weights_) {
@@ -270,7 +302,8 @@ class ContractEmitter {
     // width, starts at n * depth.
     const Shape& shape = contraction_.b->shape();
     const Shape batch(shape.begin(), shape.end() - 2);
-    const Dim matrix = round_up(contraction_.columns, width) * contraction_.depth;
+    const Dim panels = ceil_div(contraction_.columns, Dim(tile_width_));
+    const Dim matrix = panels * width * contraction_.depth;
     std::vector<Dim> strides = row_major_strides(batch);
     for (Dim& stride : strides) stride *= matrix;
     const Expr matrix_offset = batch_offset(batch, strides);
@@ -388,14 +421,23 @@ class ContractEmitter {
     return index;
   }
 
-  // The products of element (m, n), one for each part, from a register tile.
-  void define_products(MemoryRef tile, Expr i, Expr j, const Index& index) {
+  // The products of element (m, n), one for each part, from a register tile; those of columns past
+  // the end, not `inside`, mean nothing.
+  Status define_products(MemoryRef tile, Expr i, Expr j, const Index& index, Expr inside) {
     std::vector<std::pair<Index, Expr>> products;
     for (int part = 0; part < contraction_.parts; ++part) {
       Index at = index;
       at.back() = math_.add(at.back(), math_.size(contraction_.columns * part));
       const Expr column = math_.add(j, math_.constant(part * tile_width_));
       Expr product = program_.load(program_.at(tile, {i, column}));
+      if (contraction_.bias != nullptr) {
+        const Index place = {batch_.front(), at.back()};
+        OPWELD_TRY(const Expr bias,
+                   inside == kNoExpr
+                       ? lowering_.elements().element(contraction_.bias, place)
+                       : lowering_.elements().element_where(inside, contraction_.bias, place));
+        product = program_.exprs().binary(ExprKind::Add, product, bias);
+      }
       if (lowering_.options().strict) {
         product = program_.exprs().store(product, contraction_.result->dtype());
       }
@@ -407,6 +449,7 @@ class ContractEmitter {
       }
       return kNoExpr;
     });
+    return {};
   }
 
   Status store_results(MemoryRef tile, Expr i, Expr j, Expr row, Expr panel) {
@@ -422,10 +465,10 @@ class ContractEmitter {
       const Dim& size = is_column ? contraction_.columns : contraction_.result->shape()[axis];
       if (size == Dim(1)) index[axis] = math_.constant(0);
     }
-    define_products(tile, i, j, index);
     const bool whole_panels = contraction_.columns.divisible_by(tile_width_);
     const Expr inside =
         whole_panels ? kNoExpr : exprs.binary(ExprKind::Lt, n, math_.size(contraction_.columns));
+    OPWELD_CHECK(define_products(tile, i, j, index, inside));
     for (const DomainOutput& output : outputs_) {
       OPWELD_CHECK(lowering_.store(output, index, inside));
     }
@@ -443,11 +486,13 @@ class ContractEmitter {
   std::int64_t block_width_;  // and a task
   std::optional<MemoryRef> packed_weights_;
   std::optional<StridedOperand> strided_rows_;
+  std::optional<RowGroups> groups_;
   std::optional<MemoryRef> partial_;
   std::optional<MemoryRef> packed_rows_;
   std::optional<MemoryRef> packed_columns_;
   Index batch_;
   Expr row0_ = kNoExpr;
+  Expr run0_ = kNoExpr;  // of the task's rows, the first that is multiplied now
   Expr column0_ = kNoExpr;
   Expr row_count_ = kNoExpr;
   Expr column_count_ = kNoExpr;
