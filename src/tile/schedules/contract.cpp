@@ -212,6 +212,7 @@ class ContractEmitter {
   // The `count` rows from `first` on of the task's, which meet one right operand.
   Status emit_run(Expr first, Expr count, Expr depth0, Expr depth, bool last) {
     run0_ = first;
+    run_rows_ = count;
     if (!packed_weights_) OPWELD_CHECK(pack_columns(depth0, depth));
     Status status;
     program_.serial("p", column_count_, tile_width_, [&](Expr panel) {
@@ -321,9 +322,10 @@ class ContractEmitter {
       operand.ahead = {.start = program_.at_offset(*packed_weights_, math_.add(next, fetched)),
                        .stride = blocking_.ahead_stride};
       // Few rows have too few tiles for that: their first one fetches the whole panel.
-      if (!contraction_.rows.is_constant() && blocking_.ahead_stride < width) {
+      const bool may_be_few = groups_ || !contraction_.rows.is_constant();
+      if (may_be_few && blocking_.ahead_stride < width) {
         ExprPool& exprs = program_.exprs();
-        const Expr few = exprs.binary(ExprKind::Le, row_count_, math_.constant(kFewTiles * rows));
+        const Expr few = exprs.binary(ExprKind::Le, run_rows_, math_.constant(kFewTiles * rows));
         const Expr first = exprs.binary(ExprKind::Eq, row, math_.constant(0));
         operand.ahead->eager = exprs.binary(ExprKind::And, first, few);
         operand.ahead->eager_stride = width;
@@ -493,6 +495,7 @@ class ContractEmitter {
   Index batch_;
   Expr row0_ = kNoExpr;
   Expr run0_ = kNoExpr;  // of the task's rows, the first that is multiplied now
+  Expr run_rows_ = kNoExpr;
   Expr column0_ = kNoExpr;
   Expr row_count_ = kNoExpr;
   Expr column_count_ = kNoExpr;
