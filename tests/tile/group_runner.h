@@ -118,7 +118,9 @@ class GroupRunner {
     return inputs;
   }
 
-  Expected<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) const {
+  // The tasks in order, or one by one from the last to the first.
+  Expected<std::vector<Tensor>> run(const std::vector<Tensor>& inputs,
+                                    bool backwards = false) const {
     const Bindings bindings = bind_symbols(*graph_, inputs).value();
     std::vector<Tensor> outputs;
     std::vector<void*> params;
@@ -140,10 +142,13 @@ class GroupRunner {
     const auto scratch = static_cast<std::size_t>(kernel_->scratch_bytes.evaluate(symbols).value());
     const std::unique_ptr<void, void (*)(void*)> memory(
         std::aligned_alloc(64, (scratch + 127) / 64 * 64), std::free);
-    const std::int32_t code = kernel_->function(params.data(), symbols.data(), 0, tasks,
-                                                static_cast<std::byte*>(memory.get()));
-    if (code != 0)
-      return fail("{}", kernel_->failure(code, static_cast<const std::byte*>(memory.get())));
+    auto* const bytes = static_cast<std::byte*>(memory.get());
+    std::int32_t code = 0;
+    if (!backwards) code = kernel_->function(params.data(), symbols.data(), 0, tasks, bytes);
+    for (std::int64_t task = tasks; backwards && code == 0 && task-- > 0;) {
+      code = kernel_->function(params.data(), symbols.data(), task, task + 1, bytes);
+    }
+    if (code != 0) return fail("{}", kernel_->failure(code, bytes));
     return outputs;
   }
 
