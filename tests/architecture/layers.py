@@ -15,7 +15,6 @@ ORDER = (
     "fusion",
     "tile",
     "codegen/cpu",
-    "kernels",
     "runtime",
     "report",
     "api",
