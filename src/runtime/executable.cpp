@@ -48,6 +48,13 @@ struct SizedPlan {
     std::vector<std::int64_t> symbols;  // of the kernel's program, in order
     std::int64_t tasks = 0;
     std::int64_t scratch_bytes = 0;
+    // What the tasks share: where in the arena, by shared param.
+    struct Shared {
+      std::int64_t offset = 0;
+      std::int64_t bytes = 0;
+      bool zeroed = false;
+    };
+    std::vector<Shared> shared;
     std::int64_t bytes_read = 0;
     std::int64_t bytes_written = 0;
   };
@@ -208,12 +215,21 @@ Expected<std::shared_ptr<const SizedPlan>> Executable::State::make_sized_plan(
     OPWELD_TRY(const std::int64_t bytes, value.value->type().num_bytes().evaluate(bindings));
     lifetimes.push_back({bytes, value.first_step, value.last_step, value.in_place_of});
   }
+  OPWELD_CHECK(size_kernels(*result));
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    for (const auto& shared : result->kernels[i].shared) {
+      lifetimes.push_back({shared.bytes, static_cast<int>(i), static_cast<int>(i)});
+    }
+  }
   OPWELD_TRY(result->memory, plan_memory(lifetimes));
+  std::size_t next = storage.arena().size();
+  for (auto& kernel : result->kernels) {
+    for (auto& shared : kernel.shared) shared.offset = result->memory.offsets[next++];
+  }
   for (const auto& output : graph.outputs()) {
     OPWELD_TRY(Sizes sizes, evaluate(output.value->shape(), bindings));
     result->output_sizes.push_back(std::move(sizes));
   }
-  OPWELD_CHECK(size_kernels(*result));
   return result;
 }
 
@@ -231,6 +247,10 @@ Status Executable::State::size_kernels(SizedPlan& sizes) {
       OPWELD_TRY(kernel.tasks, code->num_tasks.evaluate(kernel.symbols));
       OPWELD_TRY(kernel.scratch_bytes, code->scratch_bytes.evaluate(kernel.symbols));
       sizes.scratch_bytes = std::max(sizes.scratch_bytes, kernel.scratch_bytes);
+      for (const auto& shared : code->shared) {
+        OPWELD_TRY(const std::int64_t bytes, shared.bytes.evaluate(kernel.symbols));
+        kernel.shared.push_back({0, bytes, shared.zeroed});
+      }
     }
     sizes.kernels.push_back(std::move(kernel));
   }
@@ -320,7 +340,7 @@ class Run {
     return observer(kernel, inputs, outputs);
   }
 
-  // Inputs, constants, outputs: the order of the program's params.
+  // Inputs, constants, outputs, what tasks share: the order of the program's params.
   Status run_generated(std::size_t index) {
     const Kernel& kernel = plan_.kernels[index];
     const ExecutableKernel& executable = kernels_[index];
@@ -334,6 +354,12 @@ class Run {
     }
     for (const Value* output : kernel.outputs) params.push_back(write(output));
     const SizedPlan::KernelSizes& sizes = sizes_.kernels[index];
+    for (const auto& shared : sizes.shared) {
+      std::byte* const at = workspace_.arena.data() + shared.offset;
+      if (shared.zeroed && shared.bytes > 0)
+        std::memset(at, 0, static_cast<std::size_t>(shared.bytes));
+      params.push_back(at);
+    }
     // Of several failures that of the first task, however the tasks are shared out.
     std::mutex failure_mutex;
     std::int64_t failed_at = sizes.tasks;

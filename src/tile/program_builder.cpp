@@ -44,6 +44,17 @@ MemoryRef ProgramBuilder::packed_input(std::string_view name, DType dtype, Shape
   return {Access::Memory::Param, static_cast<int>(program_.params.size()) - 1};
 }
 
+MemoryRef ProgramBuilder::shared(std::string_view name, DType dtype, Shape shape) {
+  program_.params.push_back({unique(name), dtype, std::move(shape), Param::Role::Shared, 0, false});
+  return {Access::Memory::Param, static_cast<int>(program_.params.size()) - 1};
+}
+
+MemoryRef ProgramBuilder::counter(std::string_view name, Shape shape) {
+  const MemoryRef made = shared(name, DType::I32, std::move(shape));
+  program_.params.back().role = Param::Role::Counter;
+  return made;
+}
+
 MemoryRef ProgramBuilder::buffer(std::string_view name, DType dtype, Shape shape,
                                  Buffer::Space space) {
   program_.buffers.push_back({unique(name), dtype, std::move(shape), space});
@@ -149,6 +160,12 @@ void ProgramBuilder::prefetch(Access from) {
 
 void ProgramBuilder::check(Expr condition, std::string message, std::vector<Check::Shown> shown) {
   emit({Check{condition, std::move(message), std::move(shown)}});
+}
+
+Expr ProgramBuilder::arrive(Access counter, const IndexValue& count) {
+  const Expr local = new_local("last", DType::Bool);
+  emit({Arrive{exprs()[local].index, std::move(counter), count.in(exprs())}});
+  return local;
 }
 
 Expr ProgramBuilder::add(const IndexValue& a, const IndexValue& b) {

@@ -65,6 +65,9 @@ class ProgramBuilder {
   // A constant matrix of panels, `shape` as packed (see Param::packed_columns).
   MemoryRef packed_input(std::string_view name, DType dtype, Shape shape, int columns,
                          bool from_transposed, int parts = 1);
+  // What the tasks share; after all inputs and outputs. A counter is i32.
+  MemoryRef shared(std::string_view name, DType dtype, Shape shape);
+  MemoryRef counter(std::string_view name, Shape shape);
   MemoryRef buffer(std::string_view name, DType dtype, Shape shape, Buffer::Space space);
 
   // An axis of the grid, the outermost first; returns its loop variable.
@@ -102,6 +105,8 @@ class ProgramBuilder {
   void dot(Dot dot);
   void prefetch(Access from);
   void check(Expr condition, std::string message, std::vector<Check::Shown> shown = {});
+  // Whether this task is the last of `count` to arrive at the counter.
+  Expr arrive(Access counter, const IndexValue& count);
 
   // Indices: folded where a side is a known 0 or 1. Floats and the rest go through exprs().
   Expr add(const IndexValue& a, const IndexValue& b);

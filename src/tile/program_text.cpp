@@ -38,6 +38,8 @@ std::string param_text(const Param& param) {
   const std::string head =
       fmt::format("{}: {}{} ", param.name, to_string(param.dtype), to_string(param.shape));
   if (param.role == Param::Role::Output) return head + "out";
+  if (param.role == Param::Role::Shared) return head + "shared";
+  if (param.role == Param::Role::Counter) return head + "counter";
   if (param.packed_columns == 0) return head + "in";
   return head +
          fmt::format("packed({}{}{})", param.packed_columns,
@@ -173,6 +175,11 @@ class ProgramPrinter {
       before = ", ";
     }
     line(text);
+  }
+
+  void statement(const Arrive& arrive) {
+    const std::string at = access(arrive.counter);
+    line("arrive " + local(arrive.local) + " <- " + at + " of " + expr(arrive.count));
   }
 
   std::string access(const Access& access) {

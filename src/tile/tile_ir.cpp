@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "support/shape.h"
 #include "tile/walk.h"
 
 namespace opweld::tile {
@@ -30,6 +31,11 @@ Dim num_tasks(const TileProgram& program) {
     tasks *= count.lower_bound() < 0 ? max(count, 0) : count;
   }
   return tasks;
+}
+
+Dim shared_bytes(const Param& param) {
+  if (param.role != Param::Role::Shared && param.role != Param::Role::Counter) return 0;
+  return round_up(num_elements(param.shape) * byte_size(param.dtype), kSharedAlignment);
 }
 
 Dim cache_bytes(const TileProgram& program) {

@@ -5,7 +5,7 @@
 //
 //   program   := "kernel" name "(" param,* ")" sizes? grid? buffer* block
 //   param     := name ":" dtype "[" dim,* "]" ("in" | "out" | "packed(" columns ["transposed"]
-//                                                         ["parts" n] ")")
+//                                                         ["parts" n] ")" | "shared" | "counter")
 //   sizes     := "sizes" symbol,+                         what is known of each, from Dim
 //   grid      := "grid" (loop "in" expr ["step" n]),+     every combination is one task
 //   buffer    := "buffer" name ":" dtype "[" dim,* "]" ("cache" | "register")
@@ -27,6 +27,7 @@
 //                                                         a false lane fails the whole run, with
 //                                                         the message and the numbers shown (i64,
 //                                                         equal in all lanes)
+//              | "arrive" local "<-" access "of" expr     counts tasks; true for the last of them
 //              | "let" name "=" expr                      in text only: names what the next
 //                                                         statement reads more than once
 //   kind      := "serial" | "unroll" | "vector" ["lanes" n] ["by" unroll]
@@ -53,7 +54,11 @@
 // - Values live in compute types; a load widens to compute_dtype(param dtype), a store narrows
 //   (rounding f16/bf16 to nearest even, wrapping small integers).
 // - Tasks may run in any order and on any thread. Nothing else is shared: no two tasks store to
-//   the same place.
+//   the same place, and none reads what another stored, but by arrival.
+// - Arrival. Tasks that each make a part of something store their parts into a shared param, then
+//   arrive at one counter. The one that arrives last sees what the others had stored before they
+//   arrived, and puts the parts together. No task waits for another. Which one is last is chance,
+//   so the whole must not depend on it: parts are taken in the order of their places.
 // - Params may alias only when an output has the same shape and dtype as an input and every task
 //   reads an element before, or in the same statement group as, it writes it.
 #pragma once
@@ -73,7 +78,9 @@
 namespace opweld::tile {
 
 struct Param {
-  enum class Role : std::uint8_t { Input, Output };
+  // Shared: what tasks hand to each other, with no meaning before and after the run. Counter: the
+  // same, zero when the kernel starts.
+  enum class Role : std::uint8_t { Input, Output, Shared, Counter };
   std::string name;
   DType dtype = DType::F32;
   Shape shape;  // as stored: for a packed operand the packed shape
@@ -214,8 +221,16 @@ struct Check {
   std::vector<Shown> shown = {};
 };
 
+// Adds one to the counter, an element of an i32 param of that role; `local` is whether that made
+// it `count`.
+struct Arrive {
+  int local = 0;  // bool
+  Access counter;
+  Expr count = kNoExpr;  // i64
+};
+
 struct Statement {
-  std::variant<ForLoop, If, Load, Map, Reduce, Dot, Store, Prefetch, Check> node;
+  std::variant<ForLoop, If, Load, Map, Reduce, Dot, Store, Prefetch, Check, Arrive> node;
 };
 
 struct GridAxis {
@@ -248,6 +263,9 @@ Status verify(const TileProgram& program);
 
 // Number of tasks, as a Dim over the program's symbols.
 Dim num_tasks(const TileProgram& program);
+// Bytes of a shared param or counter, rounded up to kSharedAlignment; 0 for other params.
+inline constexpr std::int64_t kSharedAlignment = 64;
+Dim shared_bytes(const Param& param);
 // Bytes of all cache buffers of one task.
 Dim cache_bytes(const TileProgram& program);
 

@@ -23,6 +23,7 @@ class Verifier {
 
   Status run() {
     OPWELD_CHECK(names());
+    OPWELD_CHECK(shared_params());
     OPWELD_CHECK(buffers());
     OPWELD_CHECK(grid());
     return block(program_.body);
@@ -53,6 +54,17 @@ class Verifier {
     }
     if (program_.local_types.size() != program_.local_names.size()) {
       return wrong("every local needs a name and a type");
+    }
+    return {};
+  }
+
+  // The runtime appends their addresses to those of the inputs and outputs.
+  Status shared_params() const {
+    bool shared = false;
+    for (const Param& param : program_.params) {
+      const bool own = param.role == Param::Role::Shared || param.role == Param::Role::Counter;
+      if (shared && !own) return wrong("{} comes after what tasks share", param.name);
+      shared = own;
     }
     return {};
   }
@@ -229,9 +241,10 @@ class Verifier {
 
   Status statement(const Store& store) {
     OPWELD_CHECK(access(store.to));
-    if (store.to.memory == Access::Memory::Param &&
-        param(store.to.target).role != Param::Role::Output) {
-      return wrong("a store to the input {}", param(store.to.target).name);
+    if (store.to.memory == Access::Memory::Param) {
+      const Param& to = param(store.to.target);
+      if (to.role == Param::Role::Input) return wrong("a store to the input {}", to.name);
+      if (to.role == Param::Role::Counter) return wrong("a store to the counter {}", to.name);
     }
     OPWELD_CHECK(
         typed(store.value, compute_dtype(memory_dtype(program_, store.to)), "a stored value"));
@@ -249,6 +262,18 @@ class Verifier {
       OPWELD_CHECK(uniform(shown.value, DType::I64, "a number that a check shows"));
     }
     return typed(check.condition, DType::Bool, "the condition of a check");
+  }
+
+  Status statement(const Arrive& arrive) {
+    OPWELD_CHECK(access(arrive.counter));
+    const bool counter = arrive.counter.memory == Access::Memory::Param &&
+                         param(arrive.counter.target).role == Param::Role::Counter;
+    if (!counter || param(arrive.counter.target).dtype != DType::I32) {
+      return wrong("an arrival at {}, which is no counter", memory_name(program_, arrive.counter));
+    }
+    if (vector_ != nullptr) return wrong("an arrival is inside a vector loop");
+    OPWELD_CHECK(typed(arrive.count, DType::I64, "the count of an arrival"));
+    return define(arrive.local, DType::Bool);
   }
 
   Status access(const Access& access) const {

@@ -85,6 +85,10 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                    one(check.condition);
                    for (const Check::Shown& shown : check.shown) one(shown.value);
                  },
+                 [&](const Arrive& arrive) {
+                   access(arrive.counter);
+                   one(arrive.count);
+                 },
              },
              statement.node);
 }
@@ -93,6 +97,7 @@ std::optional<int> defined_local(const Statement& statement) {
   if (const auto* load = std::get_if<Load>(&statement.node)) return load->local;
   if (const auto* map = std::get_if<Map>(&statement.node)) return map->local;
   if (const auto* reduce = std::get_if<Reduce>(&statement.node)) return reduce->local;
+  if (const auto* arrive = std::get_if<Arrive>(&statement.node)) return arrive->local;
   return std::nullopt;
 }
 

@@ -74,5 +74,83 @@ TEST(AttentionSchedule, ViewsAroundItAreAbsorbed) {
   for (const std::int64_t s : {1, 16, 50}) group.check({{"b", 2}, {"s", s}, {"t", 23}});
 }
 
+// Few queries: `rows` of them share K and V (query heads of a group times queries).
+std::string decode(int group, int queries, const std::string& attributes,
+                   const std::string& dtype = "f32", const std::string& mask_type = "") {
+  const auto tensor = [&](int heads, const std::string& rest) {
+    return fmt::format("{}[b, {}, {}]", dtype, heads, rest);
+  };
+  const std::string mask_input = mask_type.empty() ? "" : ", %m: " + mask_type;
+  return fmt::format(
+      "graph g(%q: {}, %k: {}, %v: {}{}) {{ %y = attention(%q, %k, %v{}) {{{}}}\n"
+      " return %y as \"y\" }}",
+      tensor(2 * group, fmt::format("{}, d", queries)), tensor(2, "t, d"), tensor(2, "t, e"),
+      mask_input, mask_type.empty() ? "" : ", %m", attributes);
+}
+
+TEST(AttentionSchedule, FewRowsSplitTheirKeys) {
+  // Forms for up to four rows, for a vector of them, for more; chunks are of 192 and 256 keys.
+  const std::pair<int, int> kRows[] = {{1, 1}, {1, 2}, {3, 1}, {4, 1},
+                                       {1, 7}, {8, 1}, {8, 3}, {40, 1}};
+  for (const std::string target : {"host", "host-avx2"}) {
+    for (const auto& [heads, queries] : kRows) {
+      const GroupRunner group(decode(heads, queries, "scale = 0.3, causal = \"none\""),
+                              KernelKind::Attention, target);
+      for (const std::int64_t keys : {0, 1, 95, 128, 256, 257, 1000}) {
+        group.check({{"b", 2}, {"t", keys}, {"d", 8}, {"e", 8}});
+      }
+      for (const std::int64_t size : {1, 5, 32, 80, 131}) {
+        group.check({{"b", 1}, {"t", 300}, {"d", size}, {"e", 24}});
+        group.check({{"b", 1}, {"t", 300}, {"d", 24}, {"e", size}});
+      }
+    }
+  }
+}
+
+TEST(AttentionSchedule, FewRowsKeepToMasks) {
+  for (const auto& [heads, queries] : {std::pair{2, 2}, std::pair{4, 3}}) {
+    const std::string sizes = std::to_string(queries) + ", t]";
+    const std::string all = "b, " + std::to_string(2 * heads) + ", " + sizes;
+    for (const std::string& mask : {std::string(), "bool[b, 1, " + sizes, "f32[" + all,
+                                    "bool[" + all, std::string("f32[b, 1, 1, t]")}) {
+      for (const std::string attributes :
+           {"causal = \"none\"", "causal = \"top_left\"",
+            "causal = \"bottom_right\", softcap = 1.5",
+            "causal = \"bottom_right\", window_left = 130",
+            "causal = \"none\", window_left = 0, window_right = 1"}) {
+        const GroupRunner group(decode(heads, queries, attributes, "f32", mask),
+                                KernelKind::Attention);
+        for (const std::int64_t keys : {1, 100, 700}) {
+          group.check({{"b", 2}, {"t", keys}, {"d", 16}, {"e", 16}});
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionSchedule, FewRowsOfHalfTypes) {
+  for (const std::string dtype : {"f16", "bf16"}) {
+    for (const auto& [heads, queries] : {std::pair{1, 1}, std::pair{8, 2}}) {
+      const GroupRunner group(decode(heads, queries, "scale = 0.125, causal = \"none\"", dtype),
+                              KernelKind::Attention);
+      group.check({{"b", 1}, {"t", 600}, {"d", 64}, {"e", 64}});
+      group.check({{"b", 1}, {"t", 300}, {"d", 13}, {"e", 9}});
+    }
+  }
+}
+
+// Which task is the last to arrive at a row's counter must not show.
+TEST(AttentionSchedule, ChunksCombineToTheSameBitsInAnyOrder) {
+  const GroupRunner group(decode(2, 1, "scale = 0.3, causal = \"none\""), KernelKind::Attention);
+  const std::vector<Tensor> inputs =
+      group.random_inputs({{"b", 2}, {"t", 1500}, {"d", 16}, {"e", 16}});
+  const Tensor forwards = std::move(group.run(inputs)->front());
+  const Tensor backwards = std::move(group.run(inputs, GroupRunner::Order::LastTaskFirst)->front());
+  ASSERT_EQ(forwards.num_bytes(), backwards.num_bytes());
+  EXPECT_EQ(std::memcmp(forwards.data(), backwards.data(),
+                        static_cast<std::size_t>(forwards.num_bytes())),
+            0);
+}
+
 }  // namespace
 }  // namespace opweld::testing

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -118,9 +119,10 @@ class GroupRunner {
     return inputs;
   }
 
-  // The tasks in order, or one by one from the last to the first.
+  enum class Order : std::uint8_t { FirstTaskFirst, LastTaskFirst };
+
   Expected<std::vector<Tensor>> run(const std::vector<Tensor>& inputs,
-                                    bool backwards = false) const {
+                                    Order order = Order::FirstTaskFirst) const {
     const Bindings bindings = bind_symbols(*graph_, inputs).value();
     std::vector<Tensor> outputs;
     std::vector<void*> params;
@@ -138,17 +140,33 @@ class GroupRunner {
     for (const Dim& symbol : lowered_->program.symbols) {
       symbols.push_back(symbol.evaluate(bindings).value());
     }
+    std::vector<Tensor> shared;  // what it holds at first does not matter, but for counters
+    for (const auto& block : kernel_->shared) {
+      const std::int64_t bytes = block.bytes.evaluate(symbols).value();
+      shared.push_back(Tensor::allocate(DType::U8, {bytes}).value());
+      if (bytes > 0) {
+        std::memset(shared.back().mutable_data(), block.zeroed ? 0 : 0xff,
+                    static_cast<std::size_t>(bytes));
+      }
+      params.push_back(shared.back().mutable_data());
+    }
     const std::int64_t tasks = kernel_->num_tasks.evaluate(symbols).value();
     const auto scratch = static_cast<std::size_t>(kernel_->scratch_bytes.evaluate(symbols).value());
     const std::unique_ptr<void, void (*)(void*)> memory(
         std::aligned_alloc(64, (scratch + 127) / 64 * 64), std::free);
-    auto* const bytes = static_cast<std::byte*>(memory.get());
+    const auto run_tasks = [&](std::int64_t begin, std::int64_t end) {
+      return kernel_->function(params.data(), symbols.data(), begin, end,
+                               static_cast<std::byte*>(memory.get()));
+    };
     std::int32_t code = 0;
-    if (!backwards) code = kernel_->function(params.data(), symbols.data(), 0, tasks, bytes);
-    for (std::int64_t task = tasks; backwards && code == 0 && task-- > 0;) {
-      code = kernel_->function(params.data(), symbols.data(), task, task + 1, bytes);
+    if (order == Order::FirstTaskFirst) {
+      code = run_tasks(0, tasks);
+    } else {
+      for (std::int64_t task = tasks; task-- > 0 && code == 0;) code = run_tasks(task, task + 1);
     }
-    if (code != 0) return fail("{}", kernel_->failure(code, bytes));
+    if (code != 0) {
+      return fail("{}", kernel_->failure(code, static_cast<std::byte*>(memory.get())));
+    }
     return outputs;
   }
 

@@ -193,5 +193,33 @@ TEST_F(VerifyProgram, RefusesTwoThingsOfOneName) {
   expect_error("the name 'x' is taken or empty");
 }
 
+TEST_F(VerifyProgram, AcceptsAnArrivalAtACounter) {
+  program.params.push_back({"n", DType::I32, {2}, Param::Role::Counter, 0, false});
+  program.local_types = {DType::Bool, DType::F32};
+  program.body = {
+      {Arrive{0, {Access::Memory::Param, 2, {zero()}, false}, program.exprs.integer(4)}}};
+  EXPECT_TRUE(verify(program));
+  EXPECT_THAT(to_text(program), HasSubstr("arrive v <- n[0] of 4"));
+}
+
+TEST_F(VerifyProgram, RefusesAnArrivalElsewhere) {
+  program.local_types = {DType::Bool, DType::F32};
+  program.body = {{Arrive{0, y(zero()), program.exprs.integer(4)}}};
+  expect_error("an arrival at y, which is no counter");
+}
+
+TEST_F(VerifyProgram, RefusesAStoreToACounter) {
+  program.params.push_back({"n", DType::I32, {2}, Param::Role::Counter, 0, false});
+  const Access counter{Access::Memory::Param, 2, {zero()}, false};
+  program.body = {{Store{counter, program.exprs.integer(1, DType::I32)}}};
+  expect_error("a store to the counter n");
+}
+
+TEST_F(VerifyProgram, RefusesAnOutputBehindWhatTasksShare) {
+  program.params.push_back({"n", DType::I32, {2}, Param::Role::Counter, 0, false});
+  program.params.push_back({"z", DType::F32, {8}, Param::Role::Output, 0, false});
+  expect_error("z comes after what tasks share");
+}
+
 }  // namespace
 }  // namespace opweld::tile

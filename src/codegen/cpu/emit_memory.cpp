@@ -314,6 +314,10 @@ void MemoryEmitter::make_alias_facts() {
     if (std::max(a, b) >= program.params.size()) return false;
     const tile::Param& one = program.params[a];
     const tile::Param& other = program.params[b];
+    const auto of_graph = [](const tile::Param& param) {
+      return param.role == tile::Param::Role::Input || param.role == tile::Param::Role::Output;
+    };
+    if (!of_graph(one) || !of_graph(other)) return false;
     return one.role != other.role && one.dtype == other.dtype && one.shape == other.shape;
   };
   for (std::size_t a = 0; a < scopes.size(); ++a) {

@@ -89,6 +89,18 @@ void StatementEmitter::emit(const tile::Check& check) {
   builder.SetInsertPoint(after);
 }
 
+// Releases what this task stored and acquires what those before it did.
+void StatementEmitter::emit(const tile::Arrive& arrive) {
+  auto& builder = emission_.builder;
+  llvm::Value* const before = builder.CreateAtomicRMW(
+      llvm::AtomicRMWInst::Add, memory_.address(arrive.counter), builder.getInt32(1),
+      llvm::Align(4), llvm::AtomicOrdering::AcquireRelease);
+  llvm::Value* const count = builder.CreateTrunc(exprs_.value(arrive.count), builder.getInt32Ty());
+  llvm::Value* const last =
+      builder.CreateICmpEQ(builder.CreateAdd(before, builder.getInt32(1)), count);
+  emission_.locals[static_cast<std::size_t>(arrive.local)] = {last, emission_.scopes.depth()};
+}
+
 void StatementEmitter::emit(const ForLoop& loop) {
   reduces_.open(loop);
   switch (loop.kind) {

@@ -36,6 +36,7 @@ class StatementEmitter {
   void emit(const tile::Store& store) { memory_.store(store.to, store.value, store.where); }
   void emit(const tile::Prefetch& prefetch) { memory_.prefetch(prefetch.from); }
   void emit(const tile::Check& check);
+  void emit(const tile::Arrive& arrive);
 
   void emit_serial(const tile::ForLoop& loop);
   void emit_unrolled(const tile::ForLoop& loop);

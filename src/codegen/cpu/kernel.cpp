@@ -78,6 +78,12 @@ Expected<std::shared_ptr<CompiledKernel>> describe(const tile::TileProgram& prog
     kernel->checks.push_back({check->message, {}});
     for (const auto& shown : check->shown) kernel->checks.back().shown.push_back(shown.name);
   }
+  for (const tile::Param& param : program.params) {
+    const bool counter = param.role == tile::Param::Role::Counter;
+    if (!counter && param.role != tile::Param::Role::Shared) continue;
+    OPWELD_TRY(CompiledDim bytes, CompiledDim::compile(tile::shared_bytes(param), names));
+    kernel->shared.push_back({std::move(bytes), counter});
+  }
   return kernel;
 }
 

@@ -34,6 +34,13 @@ class CompiledKernel {
     std::vector<std::string> shown;  // names of the numbers
   };
   std::vector<CheckText> checks;
+  // What the tasks of one run share, each param's block a multiple of tile::kSharedAlignment, in
+  // the order of the params.
+  struct Shared {
+    CompiledDim bytes;
+    bool zeroed = false;  // must be zero when the run starts
+  };
+  std::vector<Shared> shared;
 
   // Why a call ended with this code, with the numbers that it left in its scratch memory.
   [[nodiscard]] std::string failure(std::int32_t code, const std::byte* scratch) const;

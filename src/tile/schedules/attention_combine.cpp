@@ -1,0 +1,92 @@
+// Split keys: each chunk's task stores what it has of a row (maximum m, sum l of exp(score - m),
+// and o, that sum with V's rows), and the last to arrive combines the chunks of the row, always in
+// the order of the keys:
+//
+//   M = max over c of m_c;  w_c = exp(m_c - M);  y = (sum over c of w_c o_c) / (sum over c of w_c
+//   l_c)
+#include "tile/schedules/attention_task.h"
+
+namespace opweld::tile {
+
+AttentionPartials::AttentionPartials(GroupLowering& lowering, const Attention& attention,
+                                     const AttentionTask& task, const Dim& chunks)
+    : lowering_(lowering),
+      program_(lowering.program()),
+      math_(lowering.math()),
+      exprs_(lowering.program().exprs()),
+      attention_(attention),
+      task_(task),
+      chunks_(chunks) {
+  const Dim& batch = attention.q->shape()[0];
+  const Shape per_chunk{batch, attention.key_heads, task.rows, chunks};
+  maximum_ = program_.shared("pm", DType::F32, per_chunk);
+  sum_ = program_.shared("pl", DType::F32, per_chunk);
+  Shape elements = per_chunk;
+  elements.push_back(attention.value_head);
+  weighted_ = program_.shared("po", DType::F32, elements);
+  const Dim row_blocks = ceil_div(task.rows, Dim(task.row_block));
+  counter_ = program_.counter("arrived", {batch, attention.key_heads, row_blocks});
+}
+
+Status AttentionPartials::store(AttentionForm& form, Expr chunk) {
+  return lowering_.serial("q", task_.row_count, Dim(task_.row_block), [&](Expr local) {
+    const Expr row = math_.add(task_.row0, local);
+    program_.store(program_.at(maximum_, {task_.batch, task_.key_head, row, chunk}),
+                   form.maximum(local));
+    program_.store(program_.at(sum_, {task_.batch, task_.key_head, row, chunk}), form.sum(local));
+    return lowering_.vector("d", attention_.value_head, 2, [&](Expr d) -> Status {
+      program_.store(program_.at(weighted_, {task_.batch, task_.key_head, row, chunk, d}),
+                     form.weighted(local, d));
+      return {};
+    });
+  });
+}
+
+Status AttentionPartials::combine(Expr row_block, const StoreRow& store) {
+  const Expr last =
+      program_.arrive(program_.at(counter_, {task_.batch, task_.key_head, row_block}), chunks_);
+  Status status;
+  program_.when(last, [&] {
+    status = lowering_.serial("q", task_.row_count, Dim(task_.row_block), [&](Expr local) {
+      const Expr row = math_.add(task_.row0, local);
+      math_.set_bound(row, task_.rows);
+      return combine_row(row, store);
+    });
+  });
+  return status;
+}
+
+Status AttentionPartials::combine_row(Expr row, const StoreRow& store) {
+  const auto of_chunk = [&](MemoryRef memory, Expr chunk) {
+    return program_.load(program_.at(memory, {task_.batch, task_.key_head, row, chunk}));
+  };
+  Expr maximum = kNoExpr;
+  program_.serial("c", chunks_, [&](Expr c) {
+    maximum = program_.reduce(Combiner::Max, of_chunk(maximum_, c), c);
+  });
+  const Expr zero = exprs_.constant(0, DType::F32);
+  const Expr infinite =
+      exprs_.binary(ExprKind::Eq, maximum, exprs_.constant(kMinusInfinity, DType::F32));
+  const Expr shift = program_.map(exprs_.select(infinite, zero, maximum));
+  Expr total = kNoExpr;
+  program_.serial("c", chunks_, [&](Expr c) {
+    const Expr weight = program_.map(
+        exprs_.unary(ExprKind::Exp, exprs_.binary(ExprKind::Sub, of_chunk(maximum_, c), shift)));
+    // In the place of the maximum, which has served.
+    program_.store(program_.at(maximum_, {task_.batch, task_.key_head, row, c}), weight);
+    total =
+        program_.reduce(Combiner::Sum, exprs_.binary(ExprKind::Mul, weight, of_chunk(sum_, c)), c);
+  });
+  return store(row, total, [&](Expr d) {
+    Expr sum = kNoExpr;
+    program_.serial("c", chunks_, [&](Expr c) {
+      const Expr part =
+          program_.load(program_.at(weighted_, {task_.batch, task_.key_head, row, c, d}));
+      const Expr weight = of_chunk(maximum_, c);
+      sum = program_.reduce(Combiner::Sum, exprs_.binary(ExprKind::Mul, weight, part), c);
+    });
+    return sum;
+  });
+}
+
+}  // namespace opweld::tile

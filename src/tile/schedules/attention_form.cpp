@@ -1,0 +1,159 @@
+// What the forms of the `attention` schedule have in common: how K and V are read, the state of a
+// row, and the weighted sum of V's rows.
+#include <limits>
+
+#include "tile/schedules/attention_task.h"
+#include "tile/schedules/register_tile.h"
+
+namespace opweld::tile {
+
+AttentionOperand::AttentionOperand(GroupLowering& lowering, const AttentionTask& task,
+                                   const Value* value, const Dim& width, bool in_place,
+                                   std::int64_t padding)
+    : lowering_(lowering),
+      task_(task),
+      value_(value),
+      width_(width),
+      padded_(round_up(width, Dim(padding))) {
+  if (!in_place || !(padded_ == width)) return;
+  strided_ = lowering.strided_operand(value);
+  const bool unit = strided_ && (strided_->view.strides[3] == Dim(1) || width == Dim(1));
+  if (!unit) strided_.reset();
+}
+
+void AttentionOperand::make_buffer(std::string_view name, std::int64_t rows) {
+  if (strided_) return;
+  buffer_ = lowering_.program().buffer(name, DType::F32, {rows, padded_}, Buffer::Space::Cache);
+}
+
+Status AttentionOperand::pack(Expr key0, Expr count, std::int64_t most) {
+  if (!buffer_) return {};
+  IndexMath& math = lowering_.math();
+  ExprPool& exprs = lowering_.program().exprs();
+  return lowering_.serial("t", count, Dim(most), [&](Expr t) -> Status {
+    const Expr key = math.add(key0, t);
+    math.set_bound(key, value_->shape()[2]);
+    return lowering_.vector("d", padded_, 1, [&](Expr d) -> Status {
+      const Expr inside = exprs.binary(ExprKind::Lt, d, math.size(width_));
+      OPWELD_TRY(const Expr element,
+                 lowering_.elements().element_where(inside, value_,
+                                                    Index{task_.batch, task_.key_head, key, d}));
+      lowering_.program().store(lowering_.program().at(*buffer_, {t, d}),
+                                exprs.select(inside, element, exprs.constant(0, DType::F32)));
+      return {};
+    });
+  });
+}
+
+Access AttentionOperand::at(Expr key0, Expr t, Expr column) {
+  IndexMath& math = lowering_.math();
+  ProgramBuilder& program = lowering_.program();
+  if (buffer_) return program.at_offset(*buffer_, math.add(math.mul(t, padded_), column));
+  const std::vector<Dim>& strides = strided_->view.strides;
+  const Shape& shape = strided_->view.shape;
+  Expr offset = math.size(strided_->view.offset);
+  if (!(shape[0] == Dim(1))) offset = math.add(offset, math.mul(task_.batch, strides[0]));
+  if (!(shape[1] == Dim(1))) offset = math.add(offset, math.mul(task_.key_head, strides[1]));
+  offset = math.add(offset, math.mul(math.add(key0, t), strides[2]));
+  return program.at_offset(strided_->param, math.add(offset, column));
+}
+
+Expr AttentionOperand::row_stride() {
+  return lowering_.math().size(buffer_ ? padded_ : strided_->view.strides[2]);
+}
+
+AttentionForm::AttentionForm(GroupLowering& lowering, const Attention& attention,
+                             const AttentionTask& task, AttentionScores& scores)
+    : lowering_(lowering),
+      program_(lowering.program()),
+      math_(lowering.math()),
+      exprs_(lowering.program().exprs()),
+      attention_(attention),
+      task_(task),
+      scores_(scores),
+      // Whole vectors are read, so rows that are read in place must be whole vectors.
+      values_(lowering, task, attention.v, attention.value_head, /*in_place=*/true,
+              lowering.lanes()) {}
+
+void AttentionForm::make_buffers() {
+  maximum_ = cache("m", {task_.row_block});
+  sum_ = cache("l", {task_.row_block});
+  correction_ = cache("c", {task_.row_block});
+  result_ = cache("o", {task_.row_block, values_.padded_width()});
+  values_.make_buffer("vp", key_block());
+}
+
+void AttentionForm::reset() {
+  const ProgramBuilder::VectorOptions options{.unroll = 1, .lanes = lowering_.lanes()};
+  program_.vector("j", task_.row_block, options, [&](Expr j) {
+    program_.store(program_.at(maximum_, {j}), minus_infinity());
+    program_.store(program_.at(sum_, {j}), zero());
+  });
+  program_.vector("j", values_.padded_width() * task_.row_block, options,
+                  [&](Expr j) { program_.store(program_.at_offset(result_, j), zero()); });
+}
+
+Expr AttentionForm::shift_of(Expr maximum) {
+  const Expr infinite = exprs_.binary(ExprKind::Eq, maximum, minus_infinity());
+  return program_.map(exprs_.select(infinite, zero(), maximum));
+}
+
+std::optional<std::int64_t> AttentionForm::known_key_count() const {
+  if (attention_.keys.divisible_by(key_block())) return key_block();
+  const auto keys = attention_.keys.constant();
+  if (keys && *keys <= key_block()) return keys;
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> AttentionForm::known_row_count() const {
+  if (task_.rows.divisible_by(task_.row_block)) return task_.row_block;
+  const auto rows = task_.rows.constant();
+  if (rows && *rows <= task_.row_block) return rows;
+  return std::nullopt;
+}
+
+Status AttentionForm::weighted_sum(const Weights& weights, int tile_rows, int most_vectors,
+                                   Expr key0, Expr count) {
+  const auto tiles_of_width = [&](int width, Expr column0, Expr columns, int rows_at_once) {
+    return lowering_.serial("n", columns, values_.padded_width(), [&](Expr step) {
+      const Expr column = math_.add(column0, math_.mul(step, Dim(width)));
+      const DotOperand values{values_.at(key0, math_.constant(0), column), kNoExpr,
+                              values_.row_stride()};
+      return each_row_tile(
+          lowering_, task_.row_count, known_row_count(), rows_at_once, [&](int rows, Expr row0) {
+            const Expr start = exprs_.binary(ExprKind::Mul, row0, weights.row_stride);
+            const DotOperand left{program_.at_offset(weights.buffer, start), weights.row_stride,
+                                  weights.key_stride};
+            const auto place = [&](Expr row, Expr lane) {
+              return program_.at(result_, {math_.add(row0, row), math_.add(column, lane)});
+            };
+            return emit_register_tile(
+                lowering_, DType::F32, rows, width, left, values, count,
+                [&](Expr row, Expr lane) -> Expected<Expr> {
+                  const Expr correction =
+                      program_.load(program_.at(correction_, {math_.add(row0, row)}));
+                  return exprs_.binary(ExprKind::Mul, program_.load(place(row, lane)), correction);
+                },
+                [&](Expr row, Expr lane, Expr value) -> Status {
+                  program_.store(place(row, lane), value);
+                  return {};
+                });
+          });
+    });
+  };
+  // Tiles of full width, then narrower ones for what the head leaves over.
+  const int lanes = lowering_.lanes();
+  Dim done = 0;
+  for (int vectors = most_vectors; vectors > 0; vectors /= 2) {
+    const Dim left = values_.padded_width() - done;
+    const Dim steps = floor_div(left, Dim(vectors * lanes));
+    if (steps == Dim(0)) continue;
+    OPWELD_CHECK(tiles_of_width(vectors * lanes, math_.size(done), math_.size(steps), tile_rows));
+    done += steps * (vectors * lanes);
+    // A head of unknown size: what is left takes single vectors.
+    if (!attention_.value_head.is_constant() && vectors > 2) vectors = 2;
+  }
+  return {};
+}
+
+}  // namespace opweld::tile

@@ -1,0 +1,132 @@
+// What a task of the `attention` schedule knows of its rows and keys, and the score program.
+#include "tile/schedules/attention_task.h"
+
+namespace opweld::tile {
+
+Expected<Attention> find_attention(const Graph& group) {
+  const Node* found = nullptr;
+  for (const auto& node : group.nodes()) {
+    if (node->op() != "attention") continue;
+    if (found != nullptr) return fail("it has two attentions");
+    found = node.get();
+  }
+  if (found == nullptr) return fail("it has no attention");
+  const Attributes& attributes = found->attributes();
+  Attention attention{};
+  attention.node = found;
+  attention.q = found->operand(0);
+  attention.k = found->operand(1);
+  attention.v = found->operand(2);
+  attention.mask = found->num_operands() > 3 ? found->operand(3) : nullptr;
+  attention.queries = attention.q->shape()[2];
+  attention.keys = attention.k->shape()[2];
+  attention.head = attention.q->shape()[3];
+  attention.value_head = attention.v->shape()[3];
+  attention.key_heads = attention.k->shape()[1];
+  attention.heads_per_group = floor_div(attention.q->shape()[1], attention.key_heads);
+  attention.scale = attributes.real("scale", 1.0);
+  attention.softcap = attributes.real("softcap", 0.0);
+  attention.causal = attributes.text("causal", "none");
+  attention.window_left = attributes.integer("window_left", -1);
+  attention.window_right = attributes.integer("window_right", -1);
+  if (compute_dtype(attention.q->dtype()) != DType::F32) {
+    return fail("attention in f64 is run by a call");
+  }
+  return attention;
+}
+
+AttentionScores::AttentionScores(GroupLowering& lowering, const Attention& attention,
+                                 const AttentionTask& task)
+    : lowering_(lowering),
+      program_(lowering.program()),
+      math_(lowering.math()),
+      exprs_(lowering.program().exprs()),
+      attention_(attention),
+      task_(task) {}
+
+AttentionScores::Position AttentionScores::position(Expr row) {
+  if (task_.head != kNoExpr) return {task_.head, row};
+  const Expr head = math_.add(math_.mul(task_.key_head, attention_.heads_per_group),
+                              math_.div(row, task_.queries));
+  math_.set_bound(head, attention_.q->shape()[1]);
+  const Expr query = math_.mod(row, task_.queries);
+  return {head, query};
+}
+
+Expected<Expr> AttentionScores::query_element(Expr row, Expr d) {
+  const Expr inside = exprs_.binary(ExprKind::Lt, row, math_.size(task_.rows));
+  const Position at = position(row);
+  OPWELD_TRY(const Expr value, lowering_.elements().element_where(
+                                   inside, attention_.q, Index{task_.batch, at.head, at.query, d}));
+  return exprs_.select(inside, value, exprs_.constant(0, DType::F32));
+}
+
+Expected<Expr> AttentionScores::mask(Position at, Expr inside, Expr key) {
+  const Value* mask = attention_.mask;
+  const Index index =
+      lowering_.elements().broadcast_index(mask, Index{task_.batch, at.head, at.query, key});
+  // One value for all rows is one load; it must not depend on which of them there are.
+  const std::size_t rank = mask->shape().size();
+  const bool same_queries = rank < 2 || mask->shape()[rank - 2] == Dim(1);
+  const bool same_heads = task_.head != kNoExpr || rank < 3 || mask->shape()[rank - 3] == Dim(1);
+  if (same_queries && same_heads) return lowering_.elements().element(mask, index);
+  return lowering_.elements().element_where(inside, mask, index);
+}
+
+Expected<Expr> AttentionScores::score(Expr product, Expr row, Expr key) {
+  const auto number = [&](double value) { return exprs_.constant(value, DType::F32); };
+  const Position at = position(row);
+  Expr score = exprs_.binary(ExprKind::Mul, product, number(attention_.scale));
+  if (attention_.softcap != 0) {
+    const Expr ratio = exprs_.binary(ExprKind::Div, score, number(attention_.softcap));
+    score = exprs_.binary(ExprKind::Mul, exprs_.unary(ExprKind::Tanh, ratio),
+                          number(attention_.softcap));
+  }
+  Expr visible = kNoExpr;
+  const auto require = [&](Expr condition) {
+    visible = visible == kNoExpr ? condition : exprs_.binary(ExprKind::And, visible, condition);
+  };
+  if (attention_.mask != nullptr) {
+    const Expr inside = exprs_.binary(ExprKind::Lt, row, math_.size(task_.rows));
+    OPWELD_TRY(const Expr element, mask(at, inside, key));
+    if (attention_.mask->dtype() == DType::Bool) {
+      require(element);
+    } else {
+      score = exprs_.binary(ExprKind::Add, score, element);
+    }
+  }
+  const Expr center = math_.add(at.query, math_.size(attention_.diagonal()));
+  if (attention_.causal != "none") require(exprs_.binary(ExprKind::Le, key, center));
+  if (attention_.window_left >= 0) {
+    const Expr first = math_.sub(center, math_.constant(attention_.window_left));
+    require(exprs_.binary(ExprKind::Le, first, key));
+  }
+  if (attention_.window_right >= 0) {
+    const Expr last = math_.add(center, math_.constant(attention_.window_right));
+    require(exprs_.binary(ExprKind::Le, key, last));
+  }
+  if (visible == kNoExpr) return score;
+  return exprs_.select(visible, score, number(kMinusInfinity));
+}
+
+AttentionScores::Range AttentionScores::visible_keys() {
+  // Queries of one head are a range; those of several are taken to be all.
+  const bool one_head = task_.head != kNoExpr;
+  const Expr first_query = one_head ? task_.row0 : math_.constant(0);
+  const Expr end_query =
+      one_head ? program_.add(task_.row0, task_.row_count) : math_.size(task_.queries);
+  const Expr diagonal = math_.size(attention_.diagonal());
+  Range range{task_.first_key, task_.end_key};
+  const auto up_to = [&](Expr end) { range.end = exprs_.binary(ExprKind::Min, range.end, end); };
+  if (attention_.causal != "none") up_to(program_.add(end_query, diagonal));
+  if (attention_.window_right >= 0) {
+    up_to(program_.add(program_.add(end_query, diagonal), attention_.window_right));
+  }
+  if (attention_.window_left >= 0) {
+    const Expr first = program_.sub(program_.add(first_query, diagonal), attention_.window_left);
+    range.first = exprs_.binary(ExprKind::Max, range.first, first);
+  }
+  return range;
+}
+
+}  // namespace opweld::tile

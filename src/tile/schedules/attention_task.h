@@ -1,0 +1,210 @@
+// Parts of the `attention` schedule: what one task computes, and the forms of its inner loops.
+// Private to the schedule.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tile/schedules/group_lowering.h"
+
+namespace opweld::tile {
+
+inline constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+// The attention of a group and its attributes.
+struct Attention {
+  const Node* node;
+  const Value *q, *k, *v, *mask;
+  Dim queries, keys, head, value_head;  // S, T, D, Dv
+  Dim key_heads, heads_per_group;       // Hkv, Hq / Hkv
+  double scale;
+  double softcap;
+  std::string causal;
+  std::int64_t window_left, window_right;
+
+  // Query q stands at position q + diagonal().
+  [[nodiscard]] Dim diagonal() const { return causal == "bottom_right" ? keys - queries : Dim(0); }
+};
+
+Expected<Attention> find_attention(const Graph& group);
+
+// Whose rows a task computes. Rows are queries of one head, or, where there are few queries, those
+// of all heads that share K and V, head by head.
+struct AttentionTask {
+  Expr batch = kNoExpr;
+  Expr key_head = kNoExpr;
+  Expr head = kNoExpr;                       // absent: all of the group
+  Dim queries;                               // of a head
+  Dim rows;                                  // of the head or the group
+  Expr row0 = kNoExpr, row_count = kNoExpr;  // rows [row0, row0 + row_count)
+  Expr first_key = kNoExpr, end_key = kNoExpr;
+
+  // The task computes at most so many rows, and so many keys at once.
+  std::int64_t row_block = 0;
+};
+
+// Index expressions and scores of a task.
+class AttentionScores {
+ public:
+  AttentionScores(GroupLowering& lowering, const Attention& attention, const AttentionTask& task);
+
+  // Head and query of an absolute row.
+  struct Position {
+    Expr head;
+    Expr query;
+  };
+  [[nodiscard]] Position position(Expr row);
+  // Element d of a row's query; 0 in lanes past the last row.
+  Expected<Expr> query_element(Expr row, Expr d);
+  // The score program: scale, soft cap, additive mask, then everything that hides a key.
+  Expected<Expr> score(Expr product, Expr row, Expr key);
+
+  // Of the task's keys, those that some row of it can see lie in [first, end). Beyond are blocks
+  // that are skipped, not computed.
+  struct Range {
+    Expr first;
+    Expr end;
+  };
+  [[nodiscard]] Range visible_keys();
+
+ private:
+  Expected<Expr> mask(Position at, Expr inside, Expr key);
+
+  GroupLowering& lowering_;
+  ProgramBuilder& program_;
+  IndexMath& math_;
+  ExprPool& exprs_;
+  const Attention& attention_;
+  const AttentionTask& task_;
+};
+
+// K or V at a task's keys: in place where the micro-kernel can read it, else packed block by block.
+class AttentionOperand {
+ public:
+  // `in_place`: whether rows that can be read in place are; rows are padded to a multiple of
+  // `padding` elements when they are packed.
+  AttentionOperand(GroupLowering& lowering, const AttentionTask& task, const Value* value,
+                   const Dim& width, bool in_place, std::int64_t padding);
+
+  // Declares the buffer if there is one; `rows` keys.
+  void make_buffer(std::string_view name, std::int64_t rows);
+  // Rows [key0, key0 + count) into the buffer.
+  Status pack(Expr key0, Expr count, std::int64_t most);
+  // Element `column` of key key0 + t.
+  [[nodiscard]] Access at(Expr key0, Expr t, Expr column);
+  [[nodiscard]] Expr row_stride();
+  [[nodiscard]] const Dim& padded_width() const { return padded_; }
+
+ private:
+  GroupLowering& lowering_;
+  const AttentionTask& task_;
+  const Value* value_;
+  Dim width_, padded_;
+  std::optional<StridedOperand> strided_;
+  std::optional<MemoryRef> buffer_;
+};
+
+// The inner loops: from a block of keys to the running maximum, sum and weighted sum of each row.
+// Forms differ in what vector lanes are.
+class AttentionForm {
+ public:
+  AttentionForm(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
+                AttentionScores& scores);
+  virtual ~AttentionForm() = default;
+
+  // Keys of a block; blocks begin at multiples of it.
+  [[nodiscard]] virtual std::int64_t key_block() const = 0;
+  virtual void make_buffers();
+  virtual Status load_queries() = 0;
+  void reset();
+  virtual Status emit_key_block(Expr key0, Expr count) = 0;
+
+  // State of a row of the task: maximum, sum of exp(score - maximum), and of that times V.
+  [[nodiscard]] Expr maximum(Expr local) { return program_.load(program_.at(maximum_, {local})); }
+  [[nodiscard]] Expr sum(Expr local) { return program_.load(program_.at(sum_, {local})); }
+  [[nodiscard]] Expr weighted(Expr local, Expr d) {
+    return program_.load(program_.at(result_, {local, d}));
+  }
+
+ protected:
+  // Tiles of the weighted sum: result[row, :] <- result[row, :] * correction[row] + weights . V,
+  // where the weight of row i at key t is at weights @ i * row_stride + t * key_stride.
+  struct Weights {
+    MemoryRef buffer;
+    Expr row_stride;
+    Expr key_stride;
+  };
+  Status weighted_sum(const Weights& weights, int tile_rows, int most_vectors, Expr key0,
+                      Expr count);
+  MemoryRef cache(std::string_view name, Shape shape) {
+    return program_.buffer(name, DType::F32, std::move(shape), Buffer::Space::Cache);
+  }
+  [[nodiscard]] std::optional<std::int64_t> known_key_count() const;
+  [[nodiscard]] std::optional<std::int64_t> known_row_count() const;
+  // What to shift scores by: the maximum, but 0 while every score is -inf, so that exp(-inf - 0)
+  // is the right zero.
+  Expr shift_of(Expr maximum);
+  Expr zero() { return exprs_.constant(0, DType::F32); }
+  Expr minus_infinity() { return exprs_.constant(kMinusInfinity, DType::F32); }
+
+  GroupLowering& lowering_;
+  ProgramBuilder& program_;
+  IndexMath& math_;
+  ExprPool& exprs_;
+  const Attention& attention_;
+  const AttentionTask& task_;
+  AttentionScores& scores_;
+  AttentionOperand values_;
+  MemoryRef maximum_, sum_, correction_, result_;
+};
+
+// Lanes are rows: for many of them.
+std::unique_ptr<AttentionForm> make_row_lanes_form(GroupLowering& lowering,
+                                                   const Attention& attention,
+                                                   const AttentionTask& task,
+                                                   AttentionScores& scores);
+// Rows of such a task.
+std::int64_t row_lanes_block(const Target& target, const Dim& rows);
+
+// Lanes are elements of the head, then keys: for very few rows, which K and V stream by.
+std::unique_ptr<AttentionForm> make_key_lanes_form(GroupLowering& lowering,
+                                                   const Attention& attention,
+                                                   const AttentionTask& task,
+                                                   AttentionScores& scores);
+inline constexpr std::int64_t kKeyLanesRows = 4;
+// Keys of a block of either form.
+inline constexpr std::int64_t kRowLanesBlock = 96;
+inline constexpr std::int64_t kKeyLanesBlock = 128;
+
+// Element d of a row's weighted sum, asked for inside a vector loop over d.
+using RowElements = std::function<Expr(Expr d)>;
+
+// What tasks that share rows, a chunk of the keys each, hand to the one that combines them.
+class AttentionPartials {
+ public:
+  AttentionPartials(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
+                    const Dim& chunks);
+
+  Status store(AttentionForm& form, Expr chunk);
+  // In the last task to arrive: store(row, sum of weights, weighted sum) for each of its rows.
+  using StoreRow = std::function<Status(Expr row, Expr total, const RowElements& weighted)>;
+  Status combine(Expr row_block, const StoreRow& store);
+
+ private:
+  Status combine_row(Expr row, const StoreRow& store);
+
+  GroupLowering& lowering_;
+  ProgramBuilder& program_;
+  IndexMath& math_;
+  ExprPool& exprs_;
+  const Attention& attention_;
+  const AttentionTask& task_;
+  Dim chunks_;
+  MemoryRef maximum_, sum_, weighted_, counter_;
+};
+
+}  // namespace opweld::tile
