@@ -2,18 +2,24 @@
 //
 //   score(s, t) = scale * sum over d of q[b, h, s, d] k[b, g, t, d],  g = h / (Hq / Hkv)
 //   score = softcap * tanh(score / softcap)         if softcap is not 0
+//   score = score + slopes[h] (t - p)               if there are slopes (ALiBi: Press et al., 2022)
 //   score = score + mask[b, h, s, t]                if it is a float mask
-//   score = -inf                                    where a bool mask is false, or t is not visible
+//   score = -inf                                    where t is hidden
 //   result[b, h, s, :] = sum over t of softmax(score)[t] v[b, g, t, :]
+//   lse[b, h, s] = log(sum over t of exp(score))    a second result, if asked for
 //
-// Visibility. Query s stands at position p = s, or p = s + T - S if causal is "bottom_right" (the
-// queries are the last S of T keys). If causal is not "none", t <= p; if window_left >= 0,
-// t >= p - window_left; if window_right >= 0, t <= p + window_right.
+// Hidden. Of the T keys, n = lengths[b] are valid (0 <= n <= T, else an error), all of them where
+// there are no lengths. Query s stands at position p = s, or p = s + n - S if causal is
+// "bottom_right" (the queries are the last S of n keys). A key is hidden where t >= n, a bool mask
+// is false or a float mask -inf; if causal is not "none", where t > p; if window_left >= 0, where
+// t < p - window_left; if window_right >= 0, where t > p + window_right.
 //
-// A row whose scores are all -inf, or that has no keys, gives zeros. A row with a NaN or +inf score
-// gives NaN, as softmax does. What becomes of NaN and infinities in v at keys of weight 0 is not
-// defined. Scores and weights are computed in the compute type; the result is rounded once.
-// Meaning as in ONNX Attention (opsets 23 to 25).
+// A row whose scores are all -inf, or that has no keys, gives zeros, and -inf for lse. A row with a
+// NaN or +inf score gives NaN, as softmax does. Hidden keys have no part in a row, whatever k and v
+// hold there. What becomes of NaN and infinities in v at other keys is not defined where their
+// weight is too small for the compute type. Scores and weights are computed in the compute type,
+// lse is of that type; the result is rounded once. Meaning as in ONNX Attention (opsets 23 to 25),
+// whose nonpad_kv_seqlen are the lengths.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -26,6 +32,10 @@ namespace opweld {
 namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+constexpr int kMask = 3;
+constexpr int kLengths = 4;
+constexpr int kSlopes = 5;
 
 // ---- shape rule ----
 
@@ -58,40 +68,62 @@ Expected<std::vector<TensorType>> infer_attention(const OpContext& context) {
   OPWELD_TRY(const Dim keys, unify(k[2], v[2], "the lengths of 'k' and 'v'"));
   OPWELD_CHECK(require_same_size(context, q[3], k[3], "the head sizes of 'q' and 'k'"));
   OPWELD_CHECK(require_multiple(context, q[1], key_heads, "the number of query heads"));
-  OPWELD_CHECK(require_broadcast_to(context, 3, "mask", {batch, q[1], q[2], keys}));
-  return std::vector<TensorType>{{context.type(0).dtype, {batch, q[1], q[2], v[3]}}};
+  OPWELD_CHECK(require_broadcast_to(context, kMask, "mask", {batch, q[1], q[2], keys}));
+  if (context.has(kLengths)) {
+    OPWELD_CHECK(require_rank(context, kLengths, 1));
+    OPWELD_CHECK(unify(batch, context.type(kLengths).shape[0], "the batch of 'q' and 'lengths'"));
+  }
+  if (context.has(kSlopes)) {
+    OPWELD_CHECK(require_rank(context, kSlopes, 1));
+    OPWELD_CHECK(unify(q[1], context.type(kSlopes).shape[0], "the heads of 'q' and the slopes"));
+  }
+  const DType dtype = context.type(0).dtype;
+  std::vector<TensorType> types = {{dtype, {batch, q[1], q[2], v[3]}}};
+  if (context.attributes.integer("lse", 0) != 0) {
+    types.push_back({compute_dtype(dtype), {batch, q[1], q[2]}});
+  }
+  return types;
 }
 
 // ---- evaluation ----
 
-// What the attributes say of a score, read once.
+// What attributes and operands but the mask say of a score, for one head of one batch element.
 struct ScoreRule {
   double scale;
   double softcap;
+  double slope;
   bool causal;
+  std::int64_t length;    // valid keys
   std::int64_t diagonal;  // position of query 0
   std::int64_t window_left, window_right;
 
-  ScoreRule(const Attributes& attributes, std::int64_t queries, std::int64_t keys)
+  ScoreRule(const Attributes& attributes, std::int64_t queries, std::int64_t valid_keys,
+            double slope_of_head)
       : scale(attributes.real("scale", 1)),
         softcap(attributes.real("softcap", 0)),
+        slope(slope_of_head),
+        length(valid_keys),
         window_left(attributes.integer("window_left", -1)),
         window_right(attributes.integer("window_right", -1)) {
     const std::string alignment = attributes.text("causal", "none");
     causal = alignment != "none";
-    diagonal = alignment == "bottom_right" ? keys - queries : 0;
+    diagonal = alignment == "bottom_right" ? length - queries : 0;
   }
 
   [[nodiscard]] bool sees(std::int64_t query, std::int64_t key) const {
     const std::int64_t ahead = key - (query + diagonal);
+    if (key >= length) return false;
     if (causal && ahead > 0) return false;
     if (window_left >= 0 && ahead < -window_left) return false;
     return window_right < 0 || ahead <= window_right;
   }
 
   // Of the product of a query and a key.
-  [[nodiscard]] double score(double product) const {
-    return softcap == 0 ? scale * product : softcap * std::tanh(scale * product / softcap);
+  [[nodiscard]] double score(double product, std::int64_t query, std::int64_t key) const {
+    double score = scale * product;
+    if (softcap != 0) score = softcap * std::tanh(score / softcap);
+    if (slope != 0) score += slope * static_cast<double>(key - (query + diagonal));
+    return score;
   }
 };
 
@@ -127,7 +159,7 @@ struct Mask {
     if (elements.empty()) return score;
     const double element = elements[static_cast<std::size_t>(at)];
     if (is_bool) return element != 0 ? score : kMinusInfinity;
-    return score + element;
+    return element == kMinusInfinity ? element : score + element;
   }
 };
 
@@ -138,26 +170,30 @@ std::vector<double> scores_of(const Matrix& q, const Matrix& k, std::int64_t s, 
   for (std::int64_t t = 0; t < k.rows; ++t) {
     double product = 0;
     for (std::int64_t d = 0; d < q.columns; ++d) product += q.row(s)[d] * k.row(t)[d];
-    const double score = mask.apply(rule.score(product), mask_at + t);
+    const double score = mask.apply(rule.score(product, s, t), mask_at + t);
     scores.push_back(rule.sees(s, t) ? score : kMinusInfinity);
   }
   return scores;
 }
 
-// Scores become exp(score - maximum), not yet divided by their sum, which is returned; 0 when all
-// scores are -inf.
-double to_weights(std::vector<double>& scores) {
+struct Normalizer {
+  double maximum = kMinusInfinity;
+  double sum = 0;  // of exp(score - maximum); 0 when all scores are -inf
+};
+
+// Scores become exp(score - maximum), not yet divided by their sum.
+Normalizer to_weights(std::vector<double>& scores) {
   double maximum = kMinusInfinity;
   for (const double score : scores) {
     if (score > maximum || std::isnan(score)) maximum = score;
   }
-  if (maximum == kMinusInfinity) return 0;
+  if (maximum == kMinusInfinity) return {};
   double sum = 0;
   for (double& score : scores) {
     score = std::exp(score - maximum);
     sum += score;
   }
-  return sum;
+  return {maximum, sum};
 }
 
 void store_weighted_sum(const std::vector<double>& weights, double sum, const Matrix& v,
@@ -165,11 +201,20 @@ void store_weighted_sum(const std::vector<double>& weights, double sum, const Ma
   std::vector<double> row(static_cast<std::size_t>(v.columns), 0.0);
   for (std::int64_t t = 0; t < v.rows; ++t) {
     const double weight = weights[static_cast<std::size_t>(t)];
+    if (weight == 0) continue;  // 0 * NaN would be NaN
     for (std::size_t d = 0; d < row.size(); ++d) row[d] += weight * v.row(t)[d];
   }
   for (std::size_t d = 0; d < row.size(); ++d) {
     result.set_double(first + static_cast<std::int64_t>(d), row[d] / sum);
   }
+}
+
+// Valid keys of a batch element.
+Expected<std::int64_t> length_of(const Tensor* lengths, std::int64_t batch, std::int64_t keys) {
+  if (lengths == nullptr) return keys;
+  const std::int64_t length = lengths->get_int(batch);
+  if (length >= 0 && length <= keys) return length;
+  return fail("of {} keys of batch element {}, {} are said to be valid", keys, batch, length);
 }
 
 Status evaluate_attention(const EvalContext& context) {
@@ -179,19 +224,24 @@ Status evaluate_attention(const EvalContext& context) {
   const std::int64_t key_heads = k.sizes()[1];
   const std::int64_t queries = q.sizes()[2];
   const std::int64_t keys = k.sizes()[2];
-  const ScoreRule rule(context.attributes, queries, keys);
-  const Mask mask(context.operands[3], {q.sizes()[0], query_heads, queries, keys});
+  const Mask mask(context.operands[kMask], {q.sizes()[0], query_heads, queries, keys});
+  const Tensor* const slopes = context.operands[kSlopes];
 
   for (std::int64_t matrix = 0; matrix < q.sizes()[0] * query_heads; ++matrix) {
-    const std::int64_t group = matrix % query_heads / (query_heads / key_heads);
-    const std::int64_t key_matrix = matrix / query_heads * key_heads + group;
+    const std::int64_t head = matrix % query_heads;
+    const std::int64_t batch = matrix / query_heads;
+    OPWELD_TRY(const std::int64_t length, length_of(context.operands[kLengths], batch, keys));
+    const ScoreRule rule(context.attributes, queries, length,
+                         slopes == nullptr ? 0 : slopes->get_double(head));
+    const std::int64_t key_matrix = batch * key_heads + head / (query_heads / key_heads);
     const Matrix queries_of_head(q, matrix);
     const Matrix keys_of_head(k, key_matrix);
     const Matrix values_of_head(*context.operands[2], key_matrix);
     for (std::int64_t s = 0; s < queries; ++s) {
       const std::int64_t row = matrix * queries + s;
       auto scores = scores_of(queries_of_head, keys_of_head, s, mask, row * keys, rule);
-      const double sum = to_weights(scores);
+      const auto [maximum, sum] = to_weights(scores);
+      if (context.results.size() > 1) context.results[1].set_double(row, maximum + std::log(sum));
       if (sum == 0) continue;  // the result is zero from the start
       store_weighted_sum(scores, sum, values_of_head, context.results[0],
                          row * values_of_head.columns);
@@ -207,18 +257,22 @@ std::span<const OpDef> attention_ops() {
   static const OpDef defs[] = {
       {
           .name = "attention",
-          .summary = "q[B, Hq, S, D], k[B, Hkv, T, D], v[B, Hkv, T, Dv], mask? -> [B, Hq, S, Dv]; "
+          .summary = "q[B, Hq, S, D], k[B, Hkv, T, D], v[B, Hkv, T, Dv], mask?, lengths[B]?, "
+                     "slopes[Hq]? -> [B, Hq, S, Dv] and, if asked for, the log-sum-exp [B, Hq, S]; "
                      "see the head of ops/attention.cpp",
           .trait = FusionTrait::Attention,
           .operands = {{"q", kFloats, 1},
                        {"k", kFloats, 1},
                        {"v", kFloats, 1},
-                       {"mask", kFloats | kBool, 0, Arity::Optional}},
+                       {"mask", kFloats | kBool, 0, Arity::Optional},
+                       {"lengths", dtype_bit(DType::I64), 0, Arity::Optional},
+                       {"slopes", kFloats, 0, Arity::Optional}},
           .attributes = {{"scale", AttributeKind::Real, false},
                          {"causal", AttributeKind::Text, false},
                          {"window_left", AttributeKind::Integer, false},
                          {"window_right", AttributeKind::Integer, false},
-                         {"softcap", AttributeKind::Real, false}},
+                         {"softcap", AttributeKind::Real, false},
+                         {"lse", AttributeKind::Integer, false}},
           .infer = infer_attention,
           .evaluate = evaluate_attention,
       },

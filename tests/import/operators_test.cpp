@@ -1,4 +1,5 @@
 // What operators mean, by opset and by attribute, against values worked out by hand.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -320,6 +321,24 @@ TEST(Attention, AlignsCausalQueriesAfterThePast) {
   ASSERT_EQ(outputs.size(), 2U);
   expect_tensor(outputs[0], DType::F32, {1, 2, 1}, {2.5, 4});
   expect_tensor(outputs[1], DType::F32, {1, 1, 3, 1}, {1, 4, 7});
+}
+
+// The valid keys of a cache, and queries that are the last of them.
+TEST(Attention, CountsTheValidKeysOfACache) {
+  ModelBuilder model(24);
+  model.input("q", {"2", "1", "2", "1"}).input("k", {"2", "1", "3", "1"});
+  model.input("v", {"2", "1", "3", "1"}).ints_input("n", {"2"}).output("y");
+  model.node("Attention", {"q", "k", "v", "", "", "", "n"}, {"y"}).set("is_causal", 1);
+  const Tensor zero = floats({2, 1, 2, 1}, {0, 0, 0, 0});
+  const Tensor keys = floats({2, 1, 3, 1}, {0, 0, 0, 0, 0, 0});
+  const Tensor values = floats({2, 1, 3, 1}, {1, 2, 9, 4, 6, 8});
+  expect_output(model, {zero, keys, values, ints({2}, {2, 3})}, DType::F32, {2, 1, 2, 1},
+                {1, 1.5, 5, 6});
+  const Graph graph = std::move(*model.import());
+  const bool counted = std::ranges::any_of(graph.nodes(), [](const auto& node) {
+    return node->op() == "attention" && node->operand(3) == nullptr && node->operand(4) != nullptr;
+  });
+  EXPECT_TRUE(counted) << "lengths became a mask";
 }
 
 TEST(Attention, SharesKeysAmongGroupsOfHeads) {

@@ -214,6 +214,64 @@ TEST(Attention, RowsThatSeeNothingAreZeros) {
                rounded({7.0 / 3, 2.5}, DType::F32));
 }
 
+TEST(Attention, LogSumExpOfEachRow) {
+  // q = 0: the logarithm of how many keys a row sees, and -inf where it sees none.
+  const Tensor mask = make_tensor(DType::Bool, {3, 4}, {1, 1, 1, 1, 0, 1, 0, 1, 0, 0, 0, 0});
+  const auto results = mean_of_visible(3, 4, {{"lse", kOne}}, mask);
+  ASSERT_TRUE(results.has_value()) << results.error().message;
+  ASSERT_EQ(results->size(), 2U);
+  expect_close((*results)[1], DType::F32, {1, 1, 3},
+               rounded({std::log(4), std::log(2), -kInf}, DType::F32));
+  // Of half types it is f32.
+  const Tensor half = zeros(DType::F16, {1, 1, 2, 2});
+  EXPECT_EQ((*run_op("attention", {half, half, half}, {{"lse", kOne}}))[1].dtype(), DType::F32);
+}
+
+// Two batch elements of which `lengths` keys are valid, the rest NaN.
+Expected<std::vector<Tensor>> mean_of_valid(const std::vector<double>& lengths,
+                                            const Attributes& attributes) {
+  const Tensor keys = floats({2, 1, 3, 1}, {0, 0, kNaN, 0, kNaN, kNaN});
+  const Tensor values = floats({2, 1, 3, 1}, {1, 2, kNaN, 8, kNaN, kNaN});
+  return run_op("attention",
+                {zeros(DType::F32, {2, 1, 2, 1}), keys, values, Tensor(),
+                 make_tensor(DType::I64, {2}, lengths)},
+                attributes);
+}
+
+TEST(Attention, KeysBeyondTheLengthAreHidden) {
+  expect_result(mean_of_valid({2, 1}, {}), DType::F32, {2, 1, 2, 1}, {1.5, 1.5, 8, 8});
+  expect_result(mean_of_valid({2, 0}, {}), DType::F32, {2, 1, 2, 1}, {1.5, 1.5, 0, 0});
+  // The last query stands at the last valid key.
+  expect_result(mean_of_valid({2, 1}, {{"causal", "bottom_right"}}), DType::F32, {2, 1, 2, 1},
+                {1, 1.5, 0, 8});
+  expect_error(mean_of_valid({2, 4}, {}), "of 3 keys of batch element 1, 4 are said to be valid");
+  expect_error(mean_of_valid({-1, 0}, {}), "of 3 keys of batch element 0, -1 are said to be");
+}
+
+TEST(Attention, SlopesWeighKeysByDistance) {
+  // A slope of log 2 doubles the weight from one key to the next: (1 + 2*2 + 4*4) / 7. The
+  // distance counts from the query's position.
+  const auto results =
+      run_op("attention",
+             {zeros(DType::F32, {1, 2, 2, 1}), zeros(DType::F32, {1, 1, 3, 1}),
+              floats({1, 1, 3, 1}, {1, 2, 4}), Tensor(), Tensor(), floats({2}, {std::log(2), 0})},
+             {{"lse", kOne}});
+  ASSERT_TRUE(results.has_value()) << results.error().message;
+  expect_close((*results)[0], DType::F32, {1, 2, 2, 1},
+               rounded({3, 3, 7.0 / 3, 7.0 / 3}, DType::F32), 4);
+  expect_close((*results)[1], DType::F32, {1, 2, 2},
+               rounded({std::log(7), std::log(3.5), std::log(3), std::log(3)}, DType::F32), 4);
+}
+
+TEST(Attention, WhatHiddenKeysHoldIsNotLookedAt) {
+  const Tensor k = floats({1, 1, 2, 1}, {0, kNaN});
+  const Tensor v = floats({1, 1, 2, 1}, {3, kInf});
+  const Tensor q = zeros(DType::F32, {1, 1, 1, 1});
+  for (const Tensor& mask : {floats({2}, {0, -kInf}), make_tensor(DType::Bool, {2}, {1, 0})}) {
+    expect_result(run_op("attention", {q, k, v, mask}, {}), DType::F32, {1, 1, 1, 1}, {3});
+  }
+}
+
 TEST(Attention, MasksBroadcast) {
   expect_result(mean_of_visible(2, 3, {}, make_tensor(DType::Bool, {1}, {0})), DType::F32,
                 {1, 1, 2, 1}, {0, 0});

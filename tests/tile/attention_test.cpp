@@ -1,3 +1,7 @@
+#include <cstring>
+#include <limits>
+#include <regex>
+
 #include "tile/group_runner.h"
 
 namespace opweld::testing {
@@ -150,6 +154,299 @@ TEST(AttentionSchedule, ChunksCombineToTheSameBitsInAnyOrder) {
   EXPECT_EQ(std::memcmp(forwards.data(), backwards.data(),
                         static_cast<std::size_t>(forwards.num_bytes())),
             0);
+}
+
+// One query to `attention`, or several: [b, 4 heads, s] on [b, 2 heads, t], with all operands.
+struct Options {
+  std::string attributes = "causal = \"none\"";
+  std::string mask = {};  // type; empty: none
+  bool lengths = false;
+  bool slopes = false;
+  bool lse = false;
+};
+
+std::string full_attention(const std::string& queries, const Options& options,
+                           const std::string& dtype = "f32") {
+  std::string inputs = fmt::format(
+      "%q: {0}[b, 4, {1}, d], %k: {0}[b, 2, t, d], %v: {0}[b, 2, t, e]", dtype, queries);
+  if (!options.mask.empty()) inputs += ", %m: " + options.mask;
+  if (options.lengths) inputs += ", %n: i64[b]";
+  if (options.slopes) inputs += ", %a: f32[4]";
+  return fmt::format(
+      "graph g({}) {{ {} = attention(%q, %k, %v, {}, {}, {}) {{scale = 0.3, {}{}}}\n"
+      " return %y as \"y\"{} }}",
+      inputs, options.lse ? "%y, %l" : "%y", options.mask.empty() ? "_" : "%m",
+      options.lengths ? "%n" : "_", options.slopes ? "%a" : "_", options.attributes,
+      options.lse ? ", lse = 1" : "", options.lse ? ", %l as \"l\"" : "");
+}
+
+// Inputs of such a group, with lengths that differ from one batch element to the next.
+std::vector<Tensor> inputs_of(const GroupRunner& group, std::int64_t queries, std::int64_t keys,
+                              std::int64_t size = 16) {
+  std::vector<Tensor> inputs =
+      group.random_inputs({{"b", 3}, {"s", queries}, {"t", keys}, {"d", size}, {"e", size}});
+  for (Tensor& input : inputs) {
+    if (input.sizes().size() != 1) continue;
+    if (input.dtype() == DType::I64) {
+      for (std::int64_t b = 0; b < 3; ++b) {
+        input.set_int(b, std::max<std::int64_t>(0, keys - 97 * b));
+      }
+    } else if (input.sizes()[0] == 4) {
+      // As published for four heads.
+      for (int h = 0; h < 4; ++h) input.set_double(h, std::exp2(-2 * (h + 1)));
+    }
+  }
+  return inputs;
+}
+
+const std::string kQueries[] = {"1", "3", "s"};
+
+TEST(AttentionSchedule, LogSumExpAsASecondResult) {
+  for (const std::string& queries : kQueries) {
+    for (const std::string attributes : {"causal = \"none\"", "causal = \"top_left\""}) {
+      const GroupRunner group(full_attention(queries, {.attributes = attributes, .lse = true}),
+                              KernelKind::Attention);
+      const std::int64_t count = queries == "s" ? 40 : std::stoi(queries);
+      for (const std::int64_t keys : {0, 1, 200, 700}) group.check(inputs_of(group, count, keys));
+    }
+  }
+  // Of a row that sees nothing, -inf.
+  const GroupRunner group(full_attention("1", {.mask = "bool[t]", .lse = true}),
+                          KernelKind::Attention);
+  std::vector<Tensor> inputs = inputs_of(group, 1, 5);
+  for (std::int64_t t = 0; t < 5; ++t) inputs[3].set_int(t, 0);
+  EXPECT_EQ((*group.run(inputs))[1].get_double(0), -std::numeric_limits<double>::infinity());
+  group.check(inputs);
+}
+
+TEST(AttentionSchedule, LogSumExpAloneOrWithWorkAroundIt) {
+  const GroupRunner alone(R"(graph g(%q: f32[b, 4, s, d], %k: f32[b, 2, t, d]) {
+    %y, %l = attention(%q, %k, %k) {lse = 1}
+    %z = neg(%l)
+    %r = reshape(%z) {shape = <b, 4, s, 1>}
+    return %r as "r"
+  })",
+                          KernelKind::Attention);
+  alone.check({{"b", 2}, {"s", 20}, {"t", 30}, {"d", 8}});
+}
+
+TEST(AttentionSchedule, LengthsOfEachBatchElement) {
+  for (const std::string& queries : kQueries) {
+    for (const std::string attributes : {"causal = \"none\"", "causal = \"bottom_right\"",
+                                         "causal = \"top_left\", window_left = 9",
+                                         "causal = \"bottom_right\", window_left = 30"}) {
+      const GroupRunner group(
+          full_attention(queries, {.attributes = attributes, .lengths = true, .lse = true}),
+          KernelKind::Attention);
+      const std::int64_t count = queries == "s" ? 40 : std::stoi(queries);
+      for (const std::int64_t keys : {0, 5, 192, 700}) group.check(inputs_of(group, count, keys));
+    }
+  }
+}
+
+TEST(AttentionSchedule, LengthsMustFit) {
+  for (const std::string& queries : kQueries) {
+    const GroupRunner group(full_attention(queries, {.lengths = true}), KernelKind::Attention);
+    for (const std::int64_t length : {-1, 301}) {
+      std::vector<Tensor> inputs = inputs_of(group, queries == "s" ? 40 : std::stoi(queries), 300);
+      inputs[3].set_int(1, length);
+      const auto result = group.run(inputs);
+      ASSERT_FALSE(result);
+      EXPECT_NE(result.error().message.find("a length is negative or more than the"),
+                std::string::npos)
+          << result.error().message;
+    }
+  }
+}
+
+TEST(AttentionSchedule, SlopesOfEachHead) {
+  for (const std::string& queries : kQueries) {
+    for (const std::string attributes : {"causal = \"none\"", "causal = \"bottom_right\""}) {
+      const GroupRunner group(
+          full_attention(queries, {.attributes = attributes, .slopes = true, .lse = true}),
+          KernelKind::Attention);
+      const std::int64_t count = queries == "s" ? 40 : std::stoi(queries);
+      for (const std::int64_t keys : {1, 150, 300}) group.check(inputs_of(group, count, keys));
+    }
+  }
+}
+
+// Known sizes make less code: b = 3, t = 290, d = e = 16.
+std::string with_sizes(const std::string& text) {
+  static const std::regex kSizes(R"(([\[ ])([btde])([,\]]))");
+  std::string result;
+  auto last = text.cbegin();
+  for (std::sregex_iterator found(text.begin(), text.end(), kSizes), end; found != end; ++found) {
+    const char name = (*found)[2].str()[0];
+    result.append(last, (*found)[2].first);
+    result += name == 'b' ? "3" : name == 't' ? "290" : "16";
+    last = (*found)[2].second;
+  }
+  return result.append(last, text.cend());
+}
+
+// Every option by itself and in pairs.
+TEST(AttentionSchedule, OptionsInPairs) {
+  const std::vector<std::string> attributes = {"causal = \"none\"",         "causal = \"top_left\"",
+                                               "causal = \"bottom_right\"", "window_left = 20",
+                                               "window_right = 3",          "softcap = 1.5"};
+  const auto with = [&](std::size_t option, Options& options, const std::string& queries) {
+    if (option < attributes.size()) options.attributes += ", " + attributes[option];
+    if (option == 6) options.mask = "bool[b, 1, " + queries + ", t]";
+    if (option == 7) options.mask = "f32[b, 4, " + queries + ", t]";
+    options.lengths = options.lengths || option == 8;
+    options.slopes = options.slopes || option == 9;
+    options.lse = options.lse || option == 10;
+  };
+  constexpr std::size_t kOptions = 11;
+  for (const std::string& queries : {std::string("1"), std::string("33")}) {
+    for (std::size_t first = 0; first < kOptions; ++first) {
+      for (std::size_t second = first; second < kOptions; ++second) {
+        const bool both_causal = first < 3 && second < 3 && first != second;
+        if (both_causal || (first == 6 && second == 7)) continue;
+        Options options{.attributes = "softcap = 0.0"};
+        if (first == 5 || second == 5) options.attributes = "window_right = -1";
+        if (first == 4 || second == 4) options.attributes = "window_left = -1";
+        if ((first == 3 || second == 3) && (first == 4 || second == 4)) {
+          options.attributes = "softcap = 0.0";
+        }
+        with(first, options, queries);
+        if (second != first) with(second, options, queries);
+        const std::string text = with_sizes(full_attention(queries, options));
+        SCOPED_TRACE(text);
+        const GroupRunner group(text, KernelKind::Attention);
+        group.check(inputs_of(group, 0, 290));
+      }
+    }
+  }
+}
+
+TEST(AttentionSchedule, HeadSizesOfEveryDtypeAndWidth) {
+  for (const std::string target : {"host", "host-avx2"}) {
+    for (const std::string dtype : {"f32", "f16", "bf16"}) {
+      for (const std::string& queries : {std::string("1"), std::string("s")}) {
+        const GroupRunner group(
+            full_attention(queries, {.attributes = "causal = \"bottom_right\""}, dtype),
+            KernelKind::Attention, target);
+        for (const std::int64_t size : {1, 7, 32, 64, 80, 127, 128, 256}) {
+          group.check({{"b", 1}, {"s", 20}, {"t", 131}, {"d", size}, {"e", size}});
+        }
+        group.check({{"b", 1}, {"s", 20}, {"t", 131}, {"d", 13}, {"e", 80}});
+        group.check({{"b", 1}, {"s", 20}, {"t", 131}, {"d", 192}, {"e", 128}});
+      }
+    }
+  }
+}
+
+// NaN and infinity in K and V at keys that a row does not see, some of which other rows do see.
+TEST(AttentionSchedule, WhatHiddenKeysHoldDoesNotReachARow) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  for (const std::string target : {"host", "host-avx2"}) {
+    for (const std::string& queries : kQueries) {
+      for (const Options& options :
+           {Options{.attributes = "causal = \"top_left\""},
+            Options{.attributes = "causal = \"bottom_right\", window_left = 3", .lse = true},
+            Options{.attributes = "causal = \"none\", window_right = 2"},
+            Options{.mask = "bool[b, 1, 1, t]"}, Options{.mask = "f32[b, 1, 1, t]"},
+            Options{.lengths = true, .lse = true}}) {
+        SCOPED_TRACE(full_attention(queries, options));
+        const GroupRunner group(full_attention(queries, options), KernelKind::Attention, target);
+        const std::int64_t count = queries == "s" ? 40 : std::stoi(queries);
+        for (const std::int64_t bad : {0, 30, 290, 299}) {
+          std::vector<Tensor> inputs = inputs_of(group, count, 300);
+          for (std::int64_t b = 0; b < 3; ++b) {
+            for (std::int64_t d = 0; d < 16; ++d) {
+              const std::int64_t at = (b * 2 * 300 + bad) * 16 + d;
+              inputs[1].set_double(at, kNaN);
+              inputs[2].set_double(at, d % 2 == 0 ? kNaN : kInf);
+            }
+            if (!options.mask.empty()) {
+              const std::int64_t at = b * 300 + bad;
+              options.mask.starts_with("f32") ? inputs[3].set_double(at, -kInf)
+                                              : inputs[3].set_int(at, 0);
+            }
+          }
+          group.check(inputs);
+        }
+      }
+    }
+  }
+}
+
+using Range = std::pair<std::int64_t, std::int64_t>;
+
+// Keys come through a gather that refuses indices out of range, so that a run that succeeds did not
+// look at the keys whose indices are.
+class SkippedKeys {
+ public:
+  SkippedKeys(const std::string& queries, const std::string& attributes, bool lengths = false)
+      : lengths_(lengths),
+        group_(fmt::format("graph g(%q: f32[1, 1, {}, 8], %i: i64[2000], %x: f32[4, 8]{}) {{\n"
+                           "%g = gather(%x, %i) {{axis = 0}}\n"
+                           "%k = reshape(%g) {{shape = <1, 1, 2000, 8>}}\n"
+                           "%y = attention(%q, %k, %k{}) {{{}}}\n"
+                           "return %y as \"y\" }}",
+                           queries, lengths ? ", %n: i64[1]" : "", lengths ? ", _, %n" : "",
+                           attributes),
+               KernelKind::Attention) {
+    EXPECT_EQ(group_.error(), "");
+  }
+
+  // The first and one past the last key that is looked at.
+  Range looked_at(std::int64_t queries, std::int64_t length = 2000) const {
+    std::int64_t first = 0;
+    std::int64_t end = 2000;
+    while (first < end && runs_without(queries, length, 0, first + 1)) ++first;
+    while (end > first && runs_without(queries, length, end - 1, 2000)) --end;
+    return first < end ? Range(first, end) : Range(0, 0);
+  }
+
+ private:
+  // Whether it runs with no indices for keys [begin, end).
+  bool runs_without(std::int64_t queries, std::int64_t length, std::int64_t begin,
+                    std::int64_t end) const {
+    std::vector<Tensor> inputs = group_.random_inputs({{"s", queries}});
+    for (std::int64_t t = 0; t < 2000; ++t) {
+      inputs[1].set_int(t, t >= begin && t < end ? 1000 : t % 4);
+    }
+    if (lengths_) inputs[3].set_int(0, length);
+    return static_cast<bool>(group_.run(inputs));
+  }
+
+  bool lengths_;
+  GroupRunner group_;
+};
+
+TEST(AttentionSchedule, BlocksOfHiddenKeysAreSkipped) {
+  // Blocks are of 96 keys for many rows and of 128 for few.
+  const SkippedKeys causal("s", "causal = \"top_left\"");
+  EXPECT_EQ(causal.looked_at(20), Range(0, 96));
+  const SkippedKeys last("s", "causal = \"bottom_right\", window_left = 100");
+  EXPECT_EQ(last.looked_at(20), Range(1824, 2000));  // of 1880, the first in sight, its block
+  const SkippedKeys window("s", "causal = \"none\", window_left = 5, window_right = 100");
+  EXPECT_EQ(window.looked_at(20), Range(0, 192));
+  const SkippedKeys decode("1", "causal = \"bottom_right\", window_left = 300");
+  EXPECT_EQ(decode.looked_at(1), Range(1664, 2000));
+  const SkippedKeys nothing("1", "causal = \"top_left\"");
+  EXPECT_EQ(nothing.looked_at(1), Range(0, 128));
+}
+
+TEST(AttentionSchedule, KeysBeyondTheLengthAreSkipped) {
+  const SkippedKeys many("s", "causal = \"none\"", true);
+  EXPECT_EQ(many.looked_at(20, 500), Range(0, 500));
+  EXPECT_EQ(many.looked_at(20, 0), Range(0, 0));
+  const SkippedKeys decode("1", "causal = \"bottom_right\", window_left = 200", true);
+  EXPECT_EQ(decode.looked_at(1, 700), Range(384, 700));
+}
+
+// The window of a query behind the last key, where there are more queries than keys.
+TEST(AttentionSchedule, WindowsBehindTheLastKey) {
+  const GroupRunner group(attention("causal = \"top_left\", window_left = 4"),
+                          KernelKind::Attention);
+  for (const std::int64_t keys : {0, 1, 10, 97}) {
+    group.check({{"b", 1}, {"s", 500}, {"t", keys}, {"d", 8}, {"e", 8}});
+  }
 }
 
 }  // namespace

@@ -104,7 +104,8 @@ TEST(GroupedMatmulSchedule, TasksInAnyOrder) {
     for (const Sizes& counts : splits(700, 4)) {
       const std::vector<Tensor> inputs = inputs_of(group, 700, counts);
       const Tensor forwards = group.run(inputs).value()[0];
-      EXPECT_TRUE(identical(group.run(inputs, GroupRunner::Order::LastTaskFirst).value()[0], forwards))
+      EXPECT_TRUE(
+          identical(group.run(inputs, GroupRunner::Order::LastTaskFirst).value()[0], forwards))
           << dtype << " " << fmt::format("{}", fmt::join(counts, " "));
     }
   }

@@ -33,10 +33,29 @@ constexpr std::int64_t kFewQueries = 16;
 // Blocks of keys in a chunk.
 constexpr std::int64_t kChunkBlocks = 2;
 
+// What the group stores: over the result, and over the log-sum-exp alone.
+struct Outputs {
+  std::vector<DomainOutput> result, lse;
+};
+
+Expected<Outputs> find_outputs(const Graph& group, const Attention& attention) {
+  Outputs outputs;
+  for (const auto& output : group.outputs()) {
+    if (auto over = output_over(output.value, attention.node->result(0)->shape())) {
+      outputs.result.push_back(std::move(*over));
+      continue;
+    }
+    auto over =
+        attention.lse == nullptr ? std::nullopt : output_over(output.value, attention.lse->shape());
+    if (!over) return fail("an output does not have the shape of the attention's result");
+    outputs.lse.push_back(std::move(*over));
+  }
+  return outputs;
+}
+
 class AttentionEmitter {
  public:
-  AttentionEmitter(GroupLowering& lowering, const Attention& attention,
-                   std::vector<DomainOutput> outputs)
+  AttentionEmitter(GroupLowering& lowering, const Attention& attention, Outputs outputs)
       : lowering_(lowering),
         program_(lowering.program()),
         math_(lowering.math()),
@@ -73,15 +92,11 @@ class AttentionEmitter {
   Status emit_many(AttentionTask& task) {
     task.key_head = math_.div(task.head, attention_.heads_per_group);
     take_rows(task);
-    task.first_key = math_.constant(0);
-    task.end_key = math_.size(attention_.keys);
+    OPWELD_CHECK(take_keys(task));
     AttentionScores scores(lowering_, attention_, task);
     const auto form = make_row_lanes_form(lowering_, attention_, task, scores);
     OPWELD_CHECK(emit_keys(task, scores, *form));
-    return each_row(task, [&](Expr local, Expr row) {
-      return store_row(scores, task, row, form->sum(local),
-                       [&](Expr d) { return form->weighted(local, d); });
-    });
+    return store_rows(scores, task, *form);
   }
 
   // ---- few queries ----
@@ -122,24 +137,20 @@ class AttentionEmitter {
     AttentionTask& task = few.task;
     task.row0 = math_.mul(row_block, Dim(task.row_block));
     take_rows(task);
-    task.first_key = math_.mul(chunk, Dim(few.chunk));
-    task.end_key = few.split()
-                       ? program_.min(program_.add(task.first_key, few.chunk), attention_.keys)
-                       : math_.size(attention_.keys);
+    OPWELD_CHECK(take_keys(task));
+    if (few.split()) {
+      task.first_key = math_.mul(chunk, Dim(few.chunk));
+      task.end_key = program_.min(program_.add(task.first_key, few.chunk), task.end_key);
+    }
     AttentionScores scores(lowering_, attention_, task);
     const auto form = few.key_lanes ? make_key_lanes_form(lowering_, attention_, task, scores)
                                     : make_row_lanes_form(lowering_, attention_, task, scores);
     OPWELD_CHECK(emit_keys(task, scores, *form));
-    if (!few.split()) {
-      return each_row(task, [&](Expr local, Expr row) {
-        return store_row(scores, task, row, form->sum(local),
-                         [&](Expr d) { return form->weighted(local, d); });
-      });
-    }
+    if (!few.split()) return store_rows(scores, task, *form);
     AttentionPartials partials(lowering_, attention_, task, few.chunks);
     OPWELD_CHECK(partials.store(*form, chunk));
-    return partials.combine(row_block, [&](Expr row, Expr total, const RowElements& weighted) {
-      return store_row(scores, task, row, total, weighted);
+    return partials.combine(row_block, [&](Expr row, const RowState& state) {
+      return store_row(scores, task, row, state);
     });
   }
 
@@ -189,51 +200,114 @@ class AttentionEmitter {
                          : program_.min(program_.sub(task.rows, task.row0), task.row_block);
   }
 
+  Status take_keys(AttentionTask& task) {
+    task.first_key = math_.constant(0);
+    task.end_key = math_.size(attention_.keys);
+    if (attention_.lengths != nullptr) {
+      const Expr batch = unit(attention_.lengths->shape()[0], task.batch);
+      OPWELD_TRY(const Expr length, lowering_.elements().element(attention_.lengths, Index{batch}));
+      const Expr enough = exprs_.binary(ExprKind::Le, math_.constant(0), length);
+      const Expr fits = exprs_.binary(ExprKind::Le, length, task.end_key);
+      program_.check(exprs_.binary(ExprKind::And, enough, fits),
+                     fmt::format("attention '{}': a length is negative or more than the {} keys",
+                                 attention_.node->display_name(), attention_.keys));
+      task.end_key = length;
+    }
+    task.diagonal = attention_.causal == "bottom_right"
+                        ? program_.sub(task.end_key, attention_.queries)
+                        : math_.constant(0);
+    return {};
+  }
+
+  // All blocks of keys. What hidden keys hold in V is multiplied by 0, which does for numbers;
+  // where a weighted sum comes out as none, the task goes over its keys a second time, carefully.
   Status emit_keys(const AttentionTask& task, AttentionScores& scores, AttentionForm& form) {
     form.make_buffers();
     OPWELD_CHECK(form.load_queries());
-    form.reset();
+    if (!attention_.hides()) {
+      form.reset();
+      return emit_blocks(task, scores, form, kNoExpr);
+    }
+    const MemoryRef unsound = program_.buffer("unsound", DType::F32, {1}, Buffer::Space::Cache);
+    const Access flag = program_.at(unsound, {0});
+    program_.store(flag, zero());
+    return lowering_.serial("pass", Dim(2), [&](Expr pass) {
+      const Expr first = exprs_.binary(ExprKind::Eq, pass, math_.constant(0));
+      const Expr needed = exprs_.binary(ExprKind::Ne, program_.load(flag), zero());
+      Status status;
+      program_.when(exprs_.binary(ExprKind::Or, first, needed), [&] {
+        const ElementBuilder::Scope scope(lowering_.elements());
+        form.reset();
+        status = emit_blocks(task, scores, form, exprs_.unary(ExprKind::Not, first));
+        program_.store(flag, form.unsound());
+      });
+      return status;
+    });
+  }
+
+  Status emit_blocks(const AttentionTask& task, AttentionScores& scores, AttentionForm& form,
+                     Expr careful) {
     const std::int64_t block = form.key_block();
     const AttentionScores::Range visible = scores.visible_keys();
     const Expr size = math_.constant(block);
     // Blocks begin at multiples of their size, whatever the first key is.
     const Expr skipped = exprs_.binary(ExprKind::Div, visible.first, size);
-    const Expr reached = exprs_.binary(ExprKind::Max, visible.end, visible.first);
+    const Expr any = exprs_.binary(ExprKind::Lt, visible.first, visible.end);
+    const Expr reached = exprs_.select(any, visible.end, math_.constant(0));
     const Expr end = exprs_.binary(ExprKind::Div, program_.add(reached, block - 1), size);
     return lowering_.serial("tb", program_.sub(end, skipped), ceil_div(attention_.keys, Dim(block)),
                             [&](Expr step) {
                               const Expr key0 = math_.mul(program_.add(skipped, step), Dim(block));
                               const Expr left = program_.sub(task.end_key, key0);
-                              return form.emit_key_block(key0, program_.min(left, block));
+                              return form.emit_key_block(key0, program_.min(left, block), careful);
                             });
   }
 
-  Status each_row(const AttentionTask& task,
-                  const std::function<Status(Expr local, Expr row)>& body) {
+  Status store_rows(AttentionScores& scores, const AttentionTask& task, AttentionForm& form) {
     return lowering_.serial("q", task.row_count, Dim(task.row_block), [&](Expr local) {
       const Expr row = math_.add(task.row0, local);
       math_.set_bound(row, task.rows);
-      return body(local, row);
+      return store_row(scores, task, row, {form.maximum(local), form.sum(local), [&](Expr d) {
+                                             return form.weighted(local, d);
+                                           }});
     });
   }
 
-  Status store_row(AttentionScores& scores, const AttentionTask& task, Expr row, Expr total,
-                   const RowElements& weighted) {
+  Status store_row(AttentionScores& scores, const AttentionTask& task, Expr row,
+                   const RowState& state) {
     const AttentionScores::Position at = scores.position(row);
-    return lowering_.vector("d", attention_.value_head, 2, [&](Expr d) -> Status {
-      const Expr empty = exprs_.binary(ExprKind::Eq, total, zero());
-      Expr value = exprs_.select(empty, zero(), exprs_.binary(ExprKind::Div, weighted(d), total));
-      if (lowering_.options().strict) {
-        value = exprs_.store(value, attention_.node->result()->dtype());
+    const Index place{unit(attention_.q->shape()[0], task.batch),
+                      unit(attention_.q->shape()[1], at.head), unit(attention_.queries, at.query)};
+    if (attention_.lse != nullptr) {
+      // -inf for a row without keys, of which both are.
+      const Expr lse = program_.map(
+          exprs_.binary(ExprKind::Add, state.maximum, exprs_.unary(ExprKind::Log, state.sum)));
+      define(attention_.lse, place, lse);
+      for (const DomainOutput& output : outputs_.lse) {
+        OPWELD_CHECK(lowering_.store(output, place));
       }
-      const Index index{unit(attention_.q->shape()[0], task.batch),
-                        unit(attention_.q->shape()[1], at.head), unit(attention_.queries, at.query),
-                        unit(attention_.value_head, d)};
-      lowering_.elements().define(attention_.node->result(), [=](std::span<const Expr> asked) {
-        return std::equal(asked.begin(), asked.end(), index.begin(), index.end()) ? value : kNoExpr;
-      });
-      for (const DomainOutput& output : outputs_) OPWELD_CHECK(lowering_.store(output, index));
+    }
+    if (outputs_.result.empty()) return {};
+    return lowering_.vector("d", attention_.value_head, 2, [&](Expr d) -> Status {
+      const Expr empty = exprs_.binary(ExprKind::Eq, state.sum, zero());
+      const Expr quotient = exprs_.binary(ExprKind::Div, state.weighted(d), state.sum);
+      Expr value = exprs_.select(empty, zero(), quotient);
+      if (lowering_.options().strict) {
+        value = exprs_.store(value, attention_.node->result(0)->dtype());
+      }
+      Index index = place;
+      index.push_back(unit(attention_.value_head, d));
+      define(attention_.node->result(0), index, value);
+      for (const DomainOutput& output : outputs_.result) {
+        OPWELD_CHECK(lowering_.store(output, index));
+      }
       return {};
+    });
+  }
+
+  void define(const Value* value, const Index& index, Expr element) {
+    lowering_.elements().define(value, [=](std::span<const Expr> asked) {
+      return std::equal(asked.begin(), asked.end(), index.begin(), index.end()) ? element : kNoExpr;
     });
   }
 
@@ -245,7 +319,7 @@ class AttentionEmitter {
   IndexMath& math_;
   ExprPool& exprs_;
   const Attention& attention_;
-  std::vector<DomainOutput> outputs_;
+  Outputs outputs_;
 };
 
 }  // namespace
@@ -253,10 +327,7 @@ class AttentionEmitter {
 Expected<LoweredKernel> lower_attention(const Graph& group, const LowerOptions& options,
                                         std::string name) {
   OPWELD_TRY(const Attention attention, find_attention(group));
-  const Shape& domain = attention.node->result()->shape();
-  OPWELD_TRY(
-      std::vector<DomainOutput> outputs,
-      outputs_over(group, domain, "an output does not have the shape of the attention's result"));
+  OPWELD_TRY(Outputs outputs, find_outputs(group, attention));
   GroupLowering lowering(group, options, std::move(name));
   lowering.bind_params();
   AttentionEmitter emitter(lowering, attention, std::move(outputs));

@@ -77,16 +77,17 @@ Status AttentionPartials::combine_row(Expr row, const StoreRow& store) {
     total =
         program_.reduce(Combiner::Sum, exprs_.binary(ExprKind::Mul, weight, of_chunk(sum_, c)), c);
   });
-  return store(row, total, [&](Expr d) {
-    Expr sum = kNoExpr;
-    program_.serial("c", chunks_, [&](Expr c) {
-      const Expr part =
-          program_.load(program_.at(weighted_, {task_.batch, task_.key_head, row, c, d}));
-      const Expr weight = of_chunk(maximum_, c);
-      sum = program_.reduce(Combiner::Sum, exprs_.binary(ExprKind::Mul, weight, part), c);
-    });
-    return sum;
-  });
+  return store(
+      row, {maximum, total, [&](Expr d) {
+              Expr sum = kNoExpr;
+              program_.serial("c", chunks_, [&](Expr c) {
+                const Expr part =
+                    program_.load(program_.at(weighted_, {task_.batch, task_.key_head, row, c, d}));
+                const Expr weight = of_chunk(maximum_, c);
+                sum = program_.reduce(Combiner::Sum, exprs_.binary(ExprKind::Mul, weight, part), c);
+              });
+              return sum;
+            }});
 }
 
 }  // namespace opweld::tile

@@ -99,6 +99,7 @@ Expr AttentionForm::shift_of(Expr maximum) {
 }
 
 std::optional<std::int64_t> AttentionForm::known_key_count() const {
+  if (attention_.lengths != nullptr) return std::nullopt;
   if (attention_.keys.divisible_by(key_block())) return key_block();
   const auto keys = attention_.keys.constant();
   if (keys && *keys <= key_block()) return keys;
@@ -112,8 +113,58 @@ std::optional<std::int64_t> AttentionForm::known_row_count() const {
   return std::nullopt;
 }
 
-Status AttentionForm::weighted_sum(const Weights& weights, int tile_rows, int most_vectors,
-                                   Expr key0, Expr count) {
+Expr AttentionForm::unsound() {
+  Expr sum = kNoExpr;
+  const ProgramBuilder::VectorOptions options{.unroll = 1, .lanes = lowering_.lanes()};
+  program_.vector("j", values_.padded_width() * task_.row_block, options, [&](Expr j) {
+    const Expr element = program_.load(program_.at_offset(result_, j));
+    const Expr difference = exprs_.binary(ExprKind::Sub, element, element);
+    sum = program_.reduce(Combiner::Sum, difference, j);
+  });
+  return sum;
+}
+
+Status AttentionForm::weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0,
+                                   Expr count, Expr careful) {
+  if (careful == kNoExpr) return tiled_weighted_sum(weights, tiles, key0, count);
+  Status status;
+  program_.when(exprs_.unary(ExprKind::Not, careful), [&] {
+    const ElementBuilder::Scope scope(lowering_.elements());
+    status = tiled_weighted_sum(weights, tiles, key0, count);
+  });
+  OPWELD_CHECK(status);
+  program_.when(careful, [&] {
+    const ElementBuilder::Scope scope(lowering_.elements());
+    status = careful_weighted_sum(weights, key0, count);
+  });
+  return status;
+}
+
+Status AttentionForm::careful_weighted_sum(const Weights& weights, Expr key0, Expr count) {
+  return lowering_.serial("r", task_.row_count, Dim(task_.row_block), [&](Expr row) {
+    const Expr correction = program_.load(program_.at(correction_, {row}));
+    return lowering_.vector("d", values_.padded_width(), 1, [&](Expr d) -> Status {
+      Expr sum = kNoExpr;
+      program_.serial("t", count, [&](Expr t) {
+        const Expr at = program_.add(exprs_.binary(ExprKind::Mul, row, weights.row_stride),
+                                     exprs_.binary(ExprKind::Mul, t, weights.key_stride));
+        const Expr weight = program_.load(program_.at_offset(weights.buffer, at));
+        const Expr value = program_.load(values_.at(key0, t, d));
+        const Expr hidden = exprs_.binary(ExprKind::Eq, weight, zero());
+        const Expr part =
+            exprs_.select(hidden, zero(), exprs_.binary(ExprKind::Mul, weight, value));
+        sum = program_.reduce(Combiner::Sum, part, t);
+      });
+      const Access to = program_.at(result_, {row, d});
+      const Expr before = exprs_.binary(ExprKind::Mul, program_.load(to), correction);
+      program_.store(to, exprs_.binary(ExprKind::Add, before, sum));
+      return {};
+    });
+  });
+}
+
+Status AttentionForm::tiled_weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0,
+                                         Expr count) {
   const auto tiles_of_width = [&](int width, Expr column0, Expr columns, int rows_at_once) {
     return lowering_.serial("n", columns, values_.padded_width(), [&](Expr step) {
       const Expr column = math_.add(column0, math_.mul(step, Dim(width)));
@@ -144,11 +195,11 @@ Status AttentionForm::weighted_sum(const Weights& weights, int tile_rows, int mo
   // Tiles of full width, then narrower ones for what the head leaves over.
   const int lanes = lowering_.lanes();
   Dim done = 0;
-  for (int vectors = most_vectors; vectors > 0; vectors /= 2) {
+  for (int vectors = tiles.most_vectors; vectors > 0; vectors /= 2) {
     const Dim left = values_.padded_width() - done;
     const Dim steps = floor_div(left, Dim(vectors * lanes));
     if (steps == Dim(0)) continue;
-    OPWELD_CHECK(tiles_of_width(vectors * lanes, math_.size(done), math_.size(steps), tile_rows));
+    OPWELD_CHECK(tiles_of_width(vectors * lanes, math_.size(done), math_.size(steps), tiles.rows));
     done += steps * (vectors * lanes);
     // A head of unknown size: what is left takes single vectors.
     if (!attention_.value_head.is_constant() && vectors > 2) vectors = 2;

@@ -41,7 +41,7 @@ class KeyLanesForm : public AttentionForm {
     });
   }
 
-  Status emit_key_block(Expr key0, Expr count) override {
+  Status emit_key_block(Expr key0, Expr count, Expr careful) override {
     OPWELD_CHECK(emit_products(key0, count));
     OPWELD_CHECK(lowering_.serial("r", task_.row_count, Dim(task_.row_block),
                                   [&](Expr row) { return emit_softmax(row, key0, count); }));
@@ -49,7 +49,7 @@ class KeyLanesForm : public AttentionForm {
     const Weights weights{block_, math_.constant(kKeyLanesBlock), math_.constant(1)};
     const int rows = largest_row_tile();
     const int vectors = std::min(8, (registers_ - 8) / rows);
-    return weighted_sum(weights, rows, power_of_two(vectors), key0, count);
+    return weighted_sum(weights, {rows, power_of_two(vectors)}, key0, count, careful);
   }
 
  private:

@@ -57,13 +57,13 @@ class RowLanesForm : public AttentionForm {
     });
   }
 
-  Status emit_key_block(Expr key0, Expr count) override {
+  Status emit_key_block(Expr key0, Expr count, Expr careful) override {
     OPWELD_CHECK(keys_.pack(key0, count, kRowLanesBlock));
     OPWELD_CHECK(values_.pack(key0, count, kRowLanesBlock));
     OPWELD_CHECK(emit_scores(key0, count));
     OPWELD_CHECK(emit_softmax(count));
     const Weights weights{block_, math_.constant(1), math_.constant(task_.row_block)};
-    return weighted_sum(weights, tile_rows_, 2, key0, count);
+    return weighted_sum(weights, {tile_rows_, 2}, key0, count, careful);
   }
 
  private:

@@ -17,7 +17,13 @@ Expected<Attention> find_attention(const Graph& group) {
   attention.q = found->operand(0);
   attention.k = found->operand(1);
   attention.v = found->operand(2);
-  attention.mask = found->num_operands() > 3 ? found->operand(3) : nullptr;
+  const auto optional = [&](int index) {
+    return found->num_operands() > index ? found->operand(index) : nullptr;
+  };
+  attention.mask = optional(3);
+  attention.lengths = optional(4);
+  attention.slopes = optional(5);
+  attention.lse = found->num_results() > 1 ? found->result(1) : nullptr;
   attention.queries = attention.q->shape()[2];
   attention.keys = attention.k->shape()[2];
   attention.head = attention.q->shape()[3];
@@ -73,6 +79,15 @@ Expected<Expr> AttentionScores::mask(Position at, Expr inside, Expr key) {
   return lowering_.elements().element_where(inside, mask, index);
 }
 
+Expected<Expr> AttentionScores::slope(Position at, Expr inside) {
+  const Index index{lowering_.elements().broadcast_index(attention_.slopes, Index{at.head})};
+  OPWELD_TRY(const Expr element,
+             task_.head != kNoExpr
+                 ? lowering_.elements().element(attention_.slopes, index)
+                 : lowering_.elements().element_where(inside, attention_.slopes, index));
+  return exprs_.convert(element, DType::F32);
+}
+
 Expected<Expr> AttentionScores::score(Expr product, Expr row, Expr key) {
   const auto number = [&](double value) { return exprs_.constant(value, DType::F32); };
   const Position at = position(row);
@@ -82,20 +97,27 @@ Expected<Expr> AttentionScores::score(Expr product, Expr row, Expr key) {
     score = exprs_.binary(ExprKind::Mul, exprs_.unary(ExprKind::Tanh, ratio),
                           number(attention_.softcap));
   }
+  const Expr inside = exprs_.binary(ExprKind::Lt, row, math_.size(task_.rows));
+  const Expr center = math_.add(at.query, task_.diagonal);
+  if (attention_.slopes != nullptr) {
+    OPWELD_TRY(const Expr factor, slope(at, inside));
+    const Expr ahead = exprs_.convert(exprs_.binary(ExprKind::Sub, key, center), DType::F32);
+    score = exprs_.binary(ExprKind::Add, score, exprs_.binary(ExprKind::Mul, factor, ahead));
+  }
   Expr visible = kNoExpr;
   const auto require = [&](Expr condition) {
     visible = visible == kNoExpr ? condition : exprs_.binary(ExprKind::And, visible, condition);
   };
   if (attention_.mask != nullptr) {
-    const Expr inside = exprs_.binary(ExprKind::Lt, row, math_.size(task_.rows));
     OPWELD_TRY(const Expr element, mask(at, inside, key));
     if (attention_.mask->dtype() == DType::Bool) {
       require(element);
     } else {
-      score = exprs_.binary(ExprKind::Add, score, element);
+      const Expr added = exprs_.convert(element, DType::F32);
+      require(exprs_.binary(ExprKind::Ne, added, number(kMinusInfinity)));
+      score = exprs_.binary(ExprKind::Add, score, added);
     }
   }
-  const Expr center = math_.add(at.query, math_.size(attention_.diagonal()));
   if (attention_.causal != "none") require(exprs_.binary(ExprKind::Le, key, center));
   if (attention_.window_left >= 0) {
     const Expr first = math_.sub(center, math_.constant(attention_.window_left));
@@ -115,7 +137,7 @@ AttentionScores::Range AttentionScores::visible_keys() {
   const Expr first_query = one_head ? task_.row0 : math_.constant(0);
   const Expr end_query =
       one_head ? program_.add(task_.row0, task_.row_count) : math_.size(task_.queries);
-  const Expr diagonal = math_.size(attention_.diagonal());
+  const Expr diagonal = task_.diagonal;
   Range range{task_.first_key, task_.end_key};
   const auto up_to = [&](Expr end) { range.end = exprs_.binary(ExprKind::Min, range.end, end); };
   if (attention_.causal != "none") up_to(program_.add(end_query, diagonal));

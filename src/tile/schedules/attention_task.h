@@ -18,16 +18,20 @@ inline constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity(
 // The attention of a group and its attributes.
 struct Attention {
   const Node* node;
-  const Value *q, *k, *v, *mask;
-  Dim queries, keys, head, value_head;  // S, T, D, Dv
-  Dim key_heads, heads_per_group;       // Hkv, Hq / Hkv
+  const Value *q, *k, *v;
+  const Value *mask, *lengths, *slopes;  // null where absent
+  const Value* lse;                      // the second result; null where absent
+  Dim queries, keys, head, value_head;   // S, T, D, Dv
+  Dim key_heads, heads_per_group;        // Hkv, Hq / Hkv
   double scale;
   double softcap;
   std::string causal;
   std::int64_t window_left, window_right;
 
-  // Query q stands at position q + diagonal().
-  [[nodiscard]] Dim diagonal() const { return causal == "bottom_right" ? keys - queries : Dim(0); }
+  // Whether a key that some row sees may be hidden from another.
+  [[nodiscard]] bool hides() const {
+    return mask != nullptr || causal != "none" || window_left >= 0 || window_right >= 0;
+  }
 };
 
 Expected<Attention> find_attention(const Graph& group);
@@ -37,11 +41,12 @@ Expected<Attention> find_attention(const Graph& group);
 struct AttentionTask {
   Expr batch = kNoExpr;
   Expr key_head = kNoExpr;
-  Expr head = kNoExpr;                       // absent: all of the group
-  Dim queries;                               // of a head
-  Dim rows;                                  // of the head or the group
-  Expr row0 = kNoExpr, row_count = kNoExpr;  // rows [row0, row0 + row_count)
-  Expr first_key = kNoExpr, end_key = kNoExpr;
+  Expr head = kNoExpr;                          // absent: all of the group
+  Dim queries;                                  // of a head
+  Dim rows;                                     // of the head or the group
+  Expr row0 = kNoExpr, row_count = kNoExpr;     // rows [row0, row0 + row_count)
+  Expr first_key = kNoExpr, end_key = kNoExpr;  // keys [first_key, end_key), all valid
+  Expr diagonal = kNoExpr;                      // query q stands at position q + diagonal
 
   // The task computes at most so many rows, and so many keys at once.
   std::int64_t row_block = 0;
@@ -60,7 +65,7 @@ class AttentionScores {
   [[nodiscard]] Position position(Expr row);
   // Element d of a row's query; 0 in lanes past the last row.
   Expected<Expr> query_element(Expr row, Expr d);
-  // The score program: scale, soft cap, additive mask, then everything that hides a key.
+  // The score program: scale, soft cap, slope, additive mask, then everything that hides a key.
   Expected<Expr> score(Expr product, Expr row, Expr key);
 
   // Of the task's keys, those that some row of it can see lie in [first, end). Beyond are blocks
@@ -73,6 +78,7 @@ class AttentionScores {
 
  private:
   Expected<Expr> mask(Position at, Expr inside, Expr key);
+  Expected<Expr> slope(Position at, Expr inside);
 
   GroupLowering& lowering_;
   ProgramBuilder& program_;
@@ -121,7 +127,11 @@ class AttentionForm {
   virtual void make_buffers();
   virtual Status load_queries() = 0;
   void reset();
-  virtual Status emit_key_block(Expr key0, Expr count) = 0;
+  // `careful`: whether weights of 0 keep out what V holds, which a multiplication would let in
+  // where that is no number; slow. kNoExpr: no.
+  virtual Status emit_key_block(Expr key0, Expr count, Expr careful) = 0;
+  // 0 if every weighted sum is a finite number, else NaN.
+  Expr unsound();
 
   // State of a row of the task: maximum, sum of exp(score - maximum), and of that times V.
   [[nodiscard]] Expr maximum(Expr local) { return program_.load(program_.at(maximum_, {local})); }
@@ -131,15 +141,19 @@ class AttentionForm {
   }
 
  protected:
-  // Tiles of the weighted sum: result[row, :] <- result[row, :] * correction[row] + weights . V,
+  // The weighted sum: result[row, :] <- result[row, :] * correction[row] + weights . V,
   // where the weight of row i at key t is at weights @ i * row_stride + t * key_stride.
   struct Weights {
     MemoryRef buffer;
     Expr row_stride;
     Expr key_stride;
   };
-  Status weighted_sum(const Weights& weights, int tile_rows, int most_vectors, Expr key0,
-                      Expr count);
+  struct Tiles {
+    int rows;
+    int most_vectors;
+  };
+  Status weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0, Expr count,
+                      Expr careful);
   MemoryRef cache(std::string_view name, Shape shape) {
     return program_.buffer(name, DType::F32, std::move(shape), Buffer::Space::Cache);
   }
@@ -160,6 +174,10 @@ class AttentionForm {
   AttentionScores& scores_;
   AttentionOperand values_;
   MemoryRef maximum_, sum_, correction_, result_;
+
+ private:
+  Status tiled_weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0, Expr count);
+  Status careful_weighted_sum(const Weights& weights, Expr key0, Expr count);
 };
 
 // Lanes are rows: for many of them.
@@ -180,8 +198,13 @@ inline constexpr std::int64_t kKeyLanesRows = 4;
 inline constexpr std::int64_t kRowLanesBlock = 96;
 inline constexpr std::int64_t kKeyLanesBlock = 128;
 
-// Element d of a row's weighted sum, asked for inside a vector loop over d.
-using RowElements = std::function<Expr(Expr d)>;
+// A row at its end.
+struct RowState {
+  Expr maximum;  // of its scores
+  Expr sum;      // of exp(score - maximum)
+  std::function<Expr(Expr d)>
+      weighted;  // that sum with V's rows; asked for in a vector loop over d
+};
 
 // What tasks that share rows, a chunk of the keys each, hand to the one that combines them.
 class AttentionPartials {
@@ -190,8 +213,8 @@ class AttentionPartials {
                     const Dim& chunks);
 
   Status store(AttentionForm& form, Expr chunk);
-  // In the last task to arrive: store(row, sum of weights, weighted sum) for each of its rows.
-  using StoreRow = std::function<Status(Expr row, Expr total, const RowElements& weighted)>;
+  // In the last task to arrive: store the state of each of its rows.
+  using StoreRow = std::function<Status(Expr row, const RowState& state)>;
   Status combine(Expr row_block, const StoreRow& store);
 
  private:

@@ -43,12 +43,13 @@ Value* repeat_heads(Builder& b, Value* x, const Dim& heads) {
 // ---- Attention ----
 
 struct Operands {
-  Value* q = nullptr;     // [B, Hq, S, D]
-  Value* k = nullptr;     // [B, Hkv, T, D], past keys first
-  Value* v = nullptr;     // [B, Hkv, T, Dv]
-  Value* mask = nullptr;  // bool or float, broadcasts to [B, Hq, S, T]; may be null
-  Dim past = 0;           // how many of the keys are past
-  bool joined = false;    // heads came side by side in one axis and go out so
+  Value* q = nullptr;        // [B, Hq, S, D]
+  Value* k = nullptr;        // [B, Hkv, T, D], past keys first
+  Value* v = nullptr;        // [B, Hkv, T, Dv]
+  Value* mask = nullptr;     // bool or float, broadcasts to [B, Hq, S, T]; may be null
+  Value* lengths = nullptr;  // valid keys of each sequence, i64 [B]; may be null
+  Dim past = 0;              // how many of the keys are past
+  bool joined = false;       // heads came side by side in one axis and go out so
 };
 
 Expected<Operands> read_operands(NodeContext& c) {
@@ -70,6 +71,10 @@ Expected<Operands> read_operands(NodeContext& c) {
     o.past = c.operand(4)->shape()[2];
     o.k = b.op("concat", {c.operand(4), o.k}, {{"axis", std::int64_t{2}}});
     o.v = b.op("concat", {c.operand(5), o.v}, {{"axis", std::int64_t{2}}});
+  }
+  if (c.has(6)) {
+    if (c.operand(6)->rank() != 1) return fail("nonpad_kv_seqlen must have rank 1");
+    o.lengths = b.cast(c.operand(6), DType::I64);
   }
   o.mask = c.operand(3);
   OPWELD_CHECK(c.status());
@@ -130,11 +135,16 @@ Value* combined_mask(Builder& b, Value* mask, Value* visible) {
   return b.op("select", {visible, mask, b.scalar(minus_infinity(), mask->dtype())});
 }
 
-// Lengths of the sequences in a cache, [B], as [B, 1, 1, 1].
-Expected<Value*> cache_lengths(NodeContext& c) {
-  Value* lengths = c.operand(6);
-  if (lengths->rank() != 1) return fail("nonpad_kv_seqlen must have rank 1");
-  return c.builder().reshape(c.builder().cast(lengths, DType::I64), {lengths->shape()[0], 1, 1, 1});
+// Which keys of a cache a query may see: the queries are the last of the valid keys.
+Value* visible_in_cache(Builder& b, const Window& window, const Operands& o) {
+  const Dim queries = o.q->shape()[2];
+  const Dim keys = o.k->shape()[2];
+  Value* lengths = b.reshape(o.lengths, {o.lengths->shape()[0], 1, 1, 1});
+  Value* filled = b.binary("lt", counted(b, keys, false), lengths);
+  if (!window.limits()) return filled;
+  Value* count = b.reshape(sizes_value(b, {queries}), {});
+  Value* offset = b.binary("sub", lengths, count);
+  return b.binary("and", filled, visible_keys(b, window, offset, queries, keys));
 }
 
 // The attributes of attention that say which keys are visible, where it can say so itself; what it
@@ -144,15 +154,9 @@ Expected<Attributes> apply_visibility(NodeContext& c, Operands& o, const Window&
   const Dim queries = o.q->shape()[2];
   const Dim keys = o.k->shape()[2];
   o.mask = padded_mask(b, o.mask, keys);
-  if (c.has(6)) {
-    OPWELD_TRY(Value * lengths, cache_lengths(c));
-    if (window.limits()) {
-      Value* count = b.reshape(sizes_value(b, {queries}), {});
-      Value* offset = b.binary("sub", lengths, count);
-      o.mask = combined_mask(b, o.mask, visible_keys(b, window, offset, queries, keys));
-    }
-    Value* filled = b.binary("lt", counted(b, keys, false), lengths);
-    o.mask = combined_mask(b, o.mask, filled);
+  if (o.lengths != nullptr && window.limits() && !window.causal) {
+    // Only causal attention counts its windows from the last valid key.
+    o.mask = combined_mask(b, o.mask, visible_in_cache(b, window, o));
     OPWELD_CHECK(c.status());
     return Attributes{};
   }
@@ -164,7 +168,8 @@ Expected<Attributes> apply_visibility(NodeContext& c, Operands& o, const Window&
     return Attributes{};
   }
   Attributes attributes;
-  if (window.causal) attributes.set("causal", o.past == Dim(0) ? "top_left" : "bottom_right");
+  const bool from_the_start = o.past == Dim(0) && o.lengths == nullptr;
+  if (window.causal) attributes.set("causal", from_the_start ? "top_left" : "bottom_right");
   if (window.left >= 0) attributes.set("window_left", window.left);
   if (window.right >= 0) attributes.set("window_right", window.right);
   return attributes;
@@ -217,7 +222,9 @@ Expected<Value*> score_result(NodeContext& c, Operands o, const ScoreRule& rule)
   const std::int64_t mode = c.integer("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) return fail("qk_matmul_output_mode {} is none of 0 to 3", mode);
   // Visibility that attention would see to itself, as a mask.
-  if (rule.window.limits() && !c.has(6)) {
+  if (o.lengths != nullptr) {
+    o.mask = combined_mask(b, o.mask, visible_in_cache(b, rule.window, o));
+  } else if (rule.window.limits()) {
     Value* offset = b.reshape(sizes_value(b, {o.past}), {});
     o.mask = combined_mask(b, o.mask,
                            visible_keys(b, rule.window, offset, o.q->shape()[2], o.k->shape()[2]));
@@ -243,7 +250,7 @@ Expected<Values> attention(NodeContext& c) {
   OPWELD_TRY(Attributes attributes, apply_visibility(c, o, window));
   attributes.set("scale", rule.scale);
   if (rule.softcap != 0) attributes.set("softcap", rule.softcap);
-  Value* y = b.op("attention", {o.q, o.k, o.v, o.mask}, std::move(attributes));
+  Value* y = b.op("attention", {o.q, o.k, o.v, o.mask, o.lengths}, std::move(attributes));
   OPWELD_CHECK(c.status());
   if (o.joined) y = join_heads(b, y);
   Values results{y, o.k, o.v};
