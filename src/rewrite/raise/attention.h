@@ -21,8 +21,8 @@ namespace opweld {
 // scale that is no constant or stands around a mask, a finite fill in place of scores.
 //
 // A row whose scores are all -inf is NaN in a softmax and zeros in ONNX's Attention; the raised
-// operator gives zeros, with or without a guard, unless a score was NaN before a mask was added.
-// Where a causal mask is taken in, NaN and infinite scores of hidden keys no longer reach the row.
+// operator gives zeros, with or without a guard. NaN and infinities of keys that a mask hides by
+// -inf, in their scores or in V, no longer reach the row.
 Status raise_attention(Graph& graph);
 
 }  // namespace opweld
