@@ -23,7 +23,8 @@ struct CompileSettings {
   FusionLevel fusion = FusionLevel::Auto;
   Numerics numerics = Numerics::Default;
   int threads = 0;  // to run on, at most 1024; 0: one for each core
-  // "host", or a narrower view of this machine: "host-generic", "host-avx2", "host-avx512".
+  // "host", or a narrower view of this machine: "host-generic", "host-avx2", "host-avx512",
+  // "host-amx".
   std::string target = "host";
 };
 

@@ -20,6 +20,8 @@ struct Panels {
   std::int64_t part_columns = 0;  // N of one of them
   std::int64_t width = 0;         // columns of one part in one panel
   std::int64_t count = 0;         // panels
+  bool pairs = false;
+  std::int64_t padded_depth = 0;  // a multiple of what goes in pairs
 };
 
 Panels panels_of(const Sizes& sizes, const tile::Param& param) {
@@ -34,7 +36,39 @@ Panels panels_of(const Sizes& sizes, const tile::Param& param) {
   panels.part_columns = panels.columns / panels.parts;
   panels.width = param.packed_columns / panels.parts;
   panels.count = (panels.part_columns + panels.width - 1) / panels.width;
+  panels.pairs = param.packed_pairs;
+  constexpr std::int64_t kStep = tile::kMatrixDepth;
+  panels.padded_depth = panels.pairs ? (panels.depth + kStep - 1) / kStep * kStep : panels.depth;
   return panels;
+}
+
+// How far apart two neighbours lie in a matrix, in elements.
+struct Steps {
+  std::int64_t row;
+  std::int64_t column;
+};
+
+// One matrix, panels of [padded_depth / 2, columns of all parts, 2].
+void pack_pairs(const std::byte* from, const Panels& panels, Steps steps, std::int64_t element,
+                std::byte* to) {
+  const std::int64_t panel_columns = panels.width * panels.parts;
+  const std::int64_t panel_bytes = panels.padded_depth * panel_columns * element;
+  for (std::int64_t panel = 0; panel < panels.count; ++panel, to += panel_bytes) {
+    const std::int64_t first = panel * panels.width;
+    const std::int64_t count = std::min(panels.width, panels.part_columns - first);
+    for (std::int64_t k = 0; k < panels.depth; ++k) {
+      for (std::int64_t part = 0; part < panels.parts; ++part) {
+        const std::byte* const row =
+            from + (k * steps.row + (part * panels.part_columns + first) * steps.column) * element;
+        std::byte* const pairs =
+            to + ((k / 2 * panel_columns + part * panels.width) * 2 + k % 2) * element;
+        for (std::int64_t j = 0; j < count; ++j) {
+          std::memcpy(pairs + 2 * j * element, row + j * steps.column * element,
+                      static_cast<std::size_t>(element));
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -42,7 +76,9 @@ Panels panels_of(const Sizes& sizes, const tile::Param& param) {
 Sizes packed_sizes(const Sizes& matrix, const tile::Param& param) {
   const Panels panels = panels_of(matrix, param);
   Sizes sizes(matrix.begin(), matrix.end() - 2);
-  sizes.insert(sizes.end(), {panels.count, panels.depth, param.packed_columns});
+  const std::int64_t group = panels.pairs ? 2 : 1;
+  sizes.insert(sizes.end(),
+               {panels.count, panels.padded_depth / group, param.packed_columns * group});
   return sizes;
 }
 
@@ -54,6 +90,15 @@ void pack_panels(const Tensor& matrix, const tile::Param& param, Tensor& packed)
   const std::int64_t column_step = transposed ? panels.depth : 1;
   const std::int64_t element = byte_size(matrix.dtype());
   std::byte* to = packed.mutable_data();
+  if (panels.pairs) {
+    const std::int64_t packed_bytes =
+        panels.count * panels.padded_depth * param.packed_columns * element;
+    for (std::int64_t m = 0; m < panels.matrices; ++m) {
+      pack_pairs(matrix.data() + m * panels.depth * panels.columns * element, panels,
+                 {row_step, column_step}, element, to + m * packed_bytes);
+    }
+    return;
+  }
   for (std::int64_t m = 0; m < panels.matrices; ++m) {
     const std::byte* from = matrix.data() + m * panels.depth * panels.columns * element;
     for (std::int64_t panel = 0; panel < panels.count; ++panel) {
@@ -91,6 +136,7 @@ struct Packing {
     return matrix.data() == wanted.data() && matrix.sizes() == wanted.sizes() &&
            param->packed_columns == wanted_param.packed_columns &&
            param->packed_parts == wanted_param.packed_parts &&
+           param->packed_pairs == wanted_param.packed_pairs &&
            param->packed_from_transposed == wanted_param.packed_from_transposed;
   }
 };

@@ -1,5 +1,6 @@
 #include "target/host.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,6 +40,19 @@ double frequency() {
 // ./dev bench measures the machine before it quotes a fraction of anything.
 constexpr double kAssumedBandwidth = 20e9;
 
+// Tile registers are state that Linux saves for a process only once it has asked for them (the
+// kernel's Documentation/arch/x86/xstate.rst). Asked once; threads have what their process has.
+bool may_use_tiles() {
+#if defined(__linux__) && defined(__x86_64__)
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
+  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return granted;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 HostFeatures host_features() {
@@ -49,6 +63,7 @@ HostFeatures host_features() {
   host.avx512 =
       host.avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
   host.bf16_dot = host.avx512 && has("avx512bf16");
+  host.amx_bf16 = host.avx512 && has("amx-tile") && has("amx-bf16") && may_use_tiles();
   return host;
 }
 
@@ -65,6 +80,7 @@ Target host_target() {
   target.vector_registers = features.avx512 ? 32 : 16;
   target.has_f16c = features.avx2;
   target.has_bf16_dot = features.bf16_dot;
+  target.has_amx_bf16 = features.amx_bf16;
   target.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   target.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, target.l1_bytes);
   target.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, target.l2_bytes);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "target/host.h"
 
 namespace opweld {
@@ -18,8 +21,11 @@ Target restricted(Target target, std::string name, std::string cpu, std::string 
   target.peak_flops *= static_cast<double>(bits) / target.vector_bits;
   target.vector_bits = bits;
   target.vector_registers = registers;
+  target.has_amx_bf16 = false;
   return target;
 }
+
+constexpr std::string_view kNarrowTargets[] = {"host-avx2", "host-avx512", "host-amx"};
 
 }  // namespace
 
@@ -30,6 +36,7 @@ Expected<Target> find_target(std::string_view name) {
   std::vector<std::string> available = {"host", "host-generic"};
   if (features.avx2) available.emplace_back("host-avx2");
   if (features.avx512) available.emplace_back("host-avx512");
+  if (features.amx_bf16) available.emplace_back("host-amx");
   if (name == "host-generic") {
     Target target = restricted(host, "host-generic", "generic", "", 128, 16);
     target.has_f16c = false;
@@ -44,10 +51,16 @@ Expected<Target> find_target(std::string_view name) {
   if (name == "host-avx512" && features.avx512) {
     return restricted(host, "host-avx512", host.cpu, host.features, 512, 32);
   }
+  if (name == "host-amx" && features.amx_bf16) {
+    Target target = host;
+    target.name = "host-amx";
+    return target;
+  }
+  const bool is_known = std::ranges::find(kNarrowTargets, name) != std::end(kNarrowTargets);
   return usage_error("target '{}' is {}; this machine offers {}", name,
-                     name == "host-avx2" || name == "host-avx512"
-                         ? "not available here, the processor lacks its instructions"
-                         : "not known",
+                     is_known ? "not available here, the processor lacks its instructions or the "
+                                "system keeps them from us"
+                              : "not known",
                      fmt::join(available, ", "));
 }
 

@@ -12,7 +12,7 @@
 namespace opweld {
 
 struct Target {
-  std::string name;       // "host", "host-avx2", "host-avx512"
+  std::string name;       // as find_target knows it
   std::string cpu;        // LLVM cpu name, e.g. "znver3"
   std::string features;   // LLVM feature string, e.g. "+avx2,+fma,-avx512f"
   int vector_bits = 256;  // width of a vector register
@@ -20,6 +20,7 @@ struct Target {
   int fma_per_cycle = 2;  // vector FMA issued per cycle and core
   bool has_f16c = true;
   bool has_bf16_dot = false;
+  bool has_amx_bf16 = false;  // a matrix unit for MatrixDot: tiles of 16 x 16 sums of bf16 products
 
   int cores = 1;
   std::int64_t l1_bytes = 32 << 10;        // data cache of one core
@@ -37,9 +38,9 @@ struct Target {
 // The machine this process runs on, at its best width.
 Target host_target();
 
-// "host", "host-avx2", "host-avx512", "host-generic" (baseline x86-64 or whatever the architecture
-// guarantees). A name that is unknown, or asks for instructions the host lacks, is a usage error
-// that lists what there is.
+// "host", "host-amx", "host-avx512" (without AMX), "host-avx2", "host-generic" (baseline x86-64 or
+// whatever the architecture guarantees). A name that is unknown, or asks for instructions the host
+// lacks or the system refuses, is a usage error that lists what there is.
 Expected<Target> find_target(std::string_view name);
 
 }  // namespace opweld

@@ -38,9 +38,9 @@ MemoryRef ProgramBuilder::output(std::string_view name, DType dtype, Shape shape
 }
 
 MemoryRef ProgramBuilder::packed_input(std::string_view name, DType dtype, Shape shape, int columns,
-                                       bool from_transposed, int parts) {
-  program_.params.push_back(
-      {unique(name), dtype, std::move(shape), Param::Role::Input, columns, from_transposed, parts});
+                                       bool from_transposed, int parts, bool pairs) {
+  program_.params.push_back({unique(name), dtype, std::move(shape), Param::Role::Input, columns,
+                             from_transposed, parts, pairs});
   return {Access::Memory::Param, static_cast<int>(program_.params.size()) - 1};
 }
 
@@ -151,6 +151,10 @@ void ProgramBuilder::store(Access to, Expr value, Expr where) {
 }
 
 void ProgramBuilder::dot(Dot dot) {
+  emit({std::move(dot)});
+}
+
+void ProgramBuilder::matrix_dot(MatrixDot dot) {
   emit({std::move(dot)});
 }
 

@@ -64,7 +64,7 @@ class ProgramBuilder {
   MemoryRef output(std::string_view name, DType dtype, Shape shape);
   // A constant matrix of panels, `shape` as packed (see Param::packed_columns).
   MemoryRef packed_input(std::string_view name, DType dtype, Shape shape, int columns,
-                         bool from_transposed, int parts = 1);
+                         bool from_transposed, int parts = 1, bool pairs = false);
   // What the tasks share; after all inputs and outputs. A counter is i32.
   MemoryRef shared(std::string_view name, DType dtype, Shape shape);
   MemoryRef counter(std::string_view name, Shape shape);
@@ -103,6 +103,7 @@ class ProgramBuilder {
                   std::string_view name = "r");
   void store(Access to, Expr value, Expr where = kNoExpr);
   void dot(Dot dot);
+  void matrix_dot(MatrixDot dot);
   void prefetch(Access from);
   void check(Expr condition, std::string message, std::vector<Check::Shown> shown = {});
   // Whether this task is the last of `count` to arrive at the counter.

@@ -42,9 +42,10 @@ std::string param_text(const Param& param) {
   if (param.role == Param::Role::Counter) return head + "counter";
   if (param.packed_columns == 0) return head + "in";
   return head +
-         fmt::format("packed({}{}{})", param.packed_columns,
+         fmt::format("packed({}{}{}{})", param.packed_columns,
                      param.packed_from_transposed ? " transposed" : "",
-                     param.packed_parts > 1 ? fmt::format(" parts {}", param.packed_parts) : "");
+                     param.packed_parts > 1 ? fmt::format(" parts {}", param.packed_parts) : "",
+                     param.packed_pairs ? " pairs" : "");
 }
 
 class ProgramPrinter {
@@ -158,6 +159,13 @@ class ProgramPrinter {
       }
     }
     line(text);
+  }
+
+  void statement(const MatrixDot& dot) {
+    std::string text = "matrix_dot " + access(dot.accumulator) + (dot.from_zero ? " = " : " += ");
+    text += access(dot.a) + " . " + access(dot.b);
+    text += " rows " + expr(dot.row_count) + " depth " + expr(dot.depth);
+    line(text + " strides " + expr(dot.accumulator_row_stride) + ", " + expr(dot.a_row_stride));
   }
 
   void statement(const Store& store) {

@@ -22,6 +22,14 @@ void collect_symbols(TileProgram& program) {
   for (auto& symbol : symbols) program.symbols.push_back(Dim::symbol(std::move(symbol)));
 }
 
+bool uses_matrix_unit(const TileProgram& program) {
+  bool uses = false;
+  for_each_statement(program.body, [&uses](const Statement& statement) {
+    uses = uses || std::holds_alternative<MatrixDot>(statement.node);
+  });
+  return uses;
+}
+
 Dim num_tasks(const TileProgram& program) {
   Dim tasks = 1;
   for (const GridAxis& axis : program.grid) {

@@ -5,7 +5,8 @@
 //
 //   program   := "kernel" name "(" param,* ")" sizes? grid? buffer* block
 //   param     := name ":" dtype "[" dim,* "]" ("in" | "out" | "packed(" columns ["transposed"]
-//                                                         ["parts" n] ")" | "shared" | "counter")
+//                                                         ["parts" n] ["pairs"] ")" | "shared" |
+//                                                         "counter")
 //   sizes     := "sizes" symbol,+                         what is known of each, from Dim
 //   grid      := "grid" (loop "in" expr ["step" n]),+     every combination is one task
 //   buffer    := "buffer" name ":" dtype "[" dim,* "]" ("cache" | "register")
@@ -21,6 +22,8 @@
 //              | "reduce" local "<-" combiner "(" expr ["at" expr] ")" "over" loop
 //                                                         complete when that loop ends
 //              | "dot" buffer "+=" access "." access ...  rows x columns tile, over k (see Dot)
+//              | "matrix_dot" access ("=" | "+=") access "." access ...
+//                                                         the same on a matrix unit (see MatrixDot)
 //              | "store" access "<-" expr where?
 //              | "prefetch" access                        a hint, see Prefetch
 //              | "check" expr message ("showing" (name "=" expr),+)?
@@ -94,7 +97,16 @@ struct Param {
   // panel holds c / parts columns of each, in that order: what a task makes of element n of all of
   // them is in one register tile.
   int packed_parts = 1;
+  // The depth goes in pairs, as matrix units read it: zeros pad K to a multiple of kMatrixDepth,
+  // and the panels are [.., ceil(N / c), K / 2, c, 2]; the last two axes are counted as one.
+  bool packed_pairs = false;
 };
+
+// The depth of a MatrixDot is a multiple of this.
+constexpr int kMatrixDepth = 32;
+// Rows and columns of a MatrixDot are at most so many.
+constexpr int kMatrixRows = 32;
+constexpr int kMatrixColumns = 32;
 
 struct Buffer {
   enum class Space : std::uint8_t { Cache, Register };
@@ -198,6 +210,26 @@ struct Dot {
   std::optional<Ahead> ahead;
 };
 
+// accumulator(i, j) = (or += unless `from_zero`) sum over kk of a(i, kk) * b(kk, j), for i <
+// row_count, j < kMatrixColumns, kk < depth, on a unit that multiplies small matrices: AMX tiles,
+// the cube unit of an NPU, tensor cores. All accesses are linear. a(i, kk) is at a.offset + i *
+// a_row_stride + kk; b(kk, j) at b.offset + (kk / 2 * kMatrixColumns + j) * 2 + kk % 2, so that the
+// pair of products which a unit adds in one step lies together (Param::packed_pairs);
+// accumulator(i, j) at accumulator.offset + i * accumulator_row_stride + j in a cache buffer,
+// whence vector code reads it. Operands are bf16 and the accumulator is f32. Products are exact and
+// are added in f32, in an order that is the unit's own but the same for every element and for any
+// row_count; the unit may take subnormals, of operands and of sums, for zero.
+struct MatrixDot {
+  Access accumulator;
+  Expr accumulator_row_stride = kNoExpr;
+  bool from_zero = false;
+  Access a;
+  Expr a_row_stride = kNoExpr;
+  Access b;
+  Expr depth = kNoExpr;      // a multiple of kMatrixDepth
+  Expr row_count = kNoExpr;  // 1 to kMatrixRows; rows past it are neither read nor written
+};
+
 struct Store {
   Access to;
   Expr value = kNoExpr;
@@ -230,7 +262,7 @@ struct Arrive {
 };
 
 struct Statement {
-  std::variant<ForLoop, If, Load, Map, Reduce, Dot, Store, Prefetch, Check, Arrive> node;
+  std::variant<ForLoop, If, Load, Map, Reduce, Dot, MatrixDot, Store, Prefetch, Check, Arrive> node;
 };
 
 struct GridAxis {
@@ -260,6 +292,9 @@ std::string to_text(const TileProgram& program);
 
 // Checks the rules in the head comment that can be checked; the first violation is named.
 Status verify(const TileProgram& program);
+
+// Whether the program has a MatrixDot, which only targets with a matrix unit can run.
+bool uses_matrix_unit(const TileProgram& program);
 
 // Number of tasks, as a Dim over the program's symbols.
 Dim num_tasks(const TileProgram& program);

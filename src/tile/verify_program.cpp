@@ -239,6 +239,30 @@ class Verifier {
     return {};
   }
 
+  Status statement(const MatrixDot& dot) {
+    if (vector_ != nullptr) return wrong("a matrix_dot is inside a vector loop");
+    for (const Access* each : {&dot.accumulator, &dot.a, &dot.b}) {
+      OPWELD_CHECK(access(*each));
+      if (!each->linear) return wrong("a matrix_dot needs linear accesses");
+    }
+    for (const Access* operand : {&dot.a, &dot.b}) {
+      if (memory_dtype(program_, *operand) != DType::BF16) {
+        return wrong("a matrix_dot reads {}", to_string(memory_dtype(program_, *operand)));
+      }
+    }
+    if (dot.accumulator.memory != Access::Memory::Buffer ||
+        buffer(dot.accumulator.target).space != Buffer::Space::Cache ||
+        buffer(dot.accumulator.target).dtype != DType::F32) {
+      return wrong("the accumulator {} of a matrix_dot is no cache buffer of f32",
+                   memory_name(program_, dot.accumulator));
+    }
+    for (const Expr expr :
+         {dot.accumulator_row_stride, dot.a_row_stride, dot.depth, dot.row_count}) {
+      OPWELD_CHECK(uniform(expr, DType::I64, "a stride, depth or row count of a matrix_dot"));
+    }
+    return {};
+  }
+
   Status statement(const Store& store) {
     OPWELD_CHECK(access(store.to));
     if (store.to.memory == Access::Memory::Param) {
@@ -378,6 +402,9 @@ class Verifier {
   }
   [[nodiscard]] const Param& param(int index) const {
     return program_.params[static_cast<std::size_t>(index)];
+  }
+  [[nodiscard]] const Buffer& buffer(int index) const {
+    return program_.buffers[static_cast<std::size_t>(index)];
   }
   [[nodiscard]] const std::string& loop_name(int loop) const {
     return program_.loop_names[static_cast<std::size_t>(loop)];

@@ -75,6 +75,15 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                      one(dot.ahead->eager);
                    }
                  },
+                 [&](const MatrixDot& dot) {
+                   access(dot.accumulator);
+                   one(dot.accumulator_row_stride);
+                   access(dot.a);
+                   one(dot.a_row_stride);
+                   access(dot.b);
+                   one(dot.depth);
+                   one(dot.row_count);
+                 },
                  [&](const Store& store) {
                    access(store.to);
                    one(store.value);

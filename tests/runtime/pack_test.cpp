@@ -95,6 +95,46 @@ TEST(Pack, PartsShareEachPanel) {
   }
 }
 
+// Pairs of depth, padded to whole matrices: panel p holds columns [p w, (p + 1) w) of each part.
+TEST(Pack, PairsOfDepthAtEveryTail) {
+  constexpr std::int64_t kBatch = 2;
+  constexpr std::int64_t kWidth = 8;
+  for (const bool transposed : {false, true}) {
+    for (const std::int64_t parts : {1, 2}) {
+      for (const std::int64_t part_columns : {1, 3, 4, 5, 8, 9, 33}) {
+        for (const std::int64_t depth : {0, 1, 2, 5, 31, 32, 33, 64}) {
+          const std::int64_t columns = parts * part_columns;
+          const std::int64_t width = kWidth / parts;
+          const Tensor matrix = numbered(DType::F32, transposed ? Sizes{kBatch, columns, depth}
+                                                                : Sizes{kBatch, depth, columns});
+          tile::Param param;
+          param.packed_columns = kWidth;
+          param.packed_parts = static_cast<int>(parts);
+          param.packed_pairs = true;
+          param.packed_from_transposed = transposed;
+          const Tensor packed = pack(matrix, param);
+          const std::int64_t panels = (part_columns + width - 1) / width;
+          const std::int64_t pairs = (depth + 31) / 32 * 16;
+          ASSERT_EQ(packed.sizes(), (Sizes{kBatch, panels, pairs, 2 * kWidth}));
+          for (std::int64_t at = 0; at < packed.num_elements(); ++at) {
+            const std::int64_t j = at / 2 % kWidth;
+            const std::int64_t k = at / (2 * kWidth) % pairs * 2 + at % 2;
+            const std::int64_t panel = at / (2 * kWidth * pairs);
+            const std::int64_t b = panel / panels;
+            const std::int64_t n = panel % panels * width + j % width;
+            const std::int64_t column = j / width * part_columns + n;
+            const std::int64_t place = transposed ? (b * columns + column) * depth + k
+                                                  : (b * depth + k) * columns + column;
+            const bool inside = n < part_columns && k < depth;
+            ASSERT_EQ(packed.get_double(at), inside ? matrix.get_double(place) : 0)
+                << depth << " x " << parts << " * " << part_columns << ", element " << at;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Pack, ElementsOfEveryWidth) {
   for (const DType dtype : {DType::F64, DType::F16, DType::BF16, DType::I8}) {
     expect_packed(dtype, 2, 3, 17, 16, false);
@@ -128,6 +168,8 @@ TEST(PackConstants, SharesWhatIsTheSameAndNothingElse) {
   pair.packed_parts = 2;
   tile::Param transposed = panels;
   transposed.packed_from_transposed = true;
+  tile::Param in_pairs = panels;
+  in_pairs.packed_pairs = true;
   const tile::Param as_it_is;
 
   std::vector<ExecutableKernel> kernels;
@@ -136,16 +178,17 @@ TEST(PackConstants, SharesWhatIsTheSameAndNothingElse) {
   }
   // Of the same bytes, but another matrix.
   kernels.push_back(kernel_with(matrix.reshaped({8, 6}), panels));
+  kernels.push_back(kernel_with(matrix, in_pairs));
   ASSERT_TRUE(pack_constants(kernels));
 
   const auto value = [&](std::size_t i) -> const Tensor& { return kernels[i].constants[0].value; };
   EXPECT_EQ(value(0).data(), value(4).data());
   EXPECT_EQ(value(5).data(), matrix.data());
   std::set<const std::byte*> places;
-  for (const std::size_t i : {0, 1, 2, 3, 5, 6}) places.insert(value(i).data());
-  EXPECT_EQ(places.size(), 6U);
+  for (const std::size_t i : {0, 1, 2, 3, 5, 6, 7}) places.insert(value(i).data());
+  EXPECT_EQ(places.size(), 7U);
 
-  for (const std::size_t i : {0, 1, 2, 3, 4, 6}) {
+  for (const std::size_t i : {0, 1, 2, 3, 4, 6, 7}) {
     SCOPED_TRACE(i);
     const Tensor given = i == 6 ? matrix.reshaped({8, 6}) : matrix;
     const Tensor expected = pack(given, kernels[i].program.params[0]);

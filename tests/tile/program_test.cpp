@@ -108,6 +108,41 @@ TEST(ProgramText, ShowsEveryKindOfStatement) {
             "        prefetch a[m + i + 1, k]\n");
 }
 
+TEST(ProgramText, ShowsDotsOnAMatrixUnit) {
+  const Dim m = Dim::symbol("m", {1, 32, 1});
+  ProgramBuilder program("unit");
+  ExprPool& exprs = program.exprs();
+  const MemoryRef a = program.input("a", DType::BF16, {m, 64});
+  const MemoryRef w = program.packed_input("w", DType::BF16, {2, 32, 64}, 32, false, 1, true);
+  program.output("y", DType::F32, {m, 64});
+  const MemoryRef c = program.buffer("c", DType::F32, {32, 64}, Buffer::Space::Cache);
+  const Expr panel = program.grid("panel", 2);
+  MatrixDot dot;
+  dot.accumulator = program.at_offset(c, program.mul(panel, 32));
+  dot.accumulator_row_stride = exprs.integer(64);
+  dot.from_zero = true;
+  dot.a = program.at_offset(a, 0);
+  dot.a_row_stride = exprs.integer(64);
+  dot.b = program.at_offset(w, program.mul(panel, 2048));
+  dot.depth = exprs.integer(32);
+  dot.row_count = exprs.size_of(m);
+  program.matrix_dot(dot);
+  dot.from_zero = false;
+  program.matrix_dot(dot);
+  const TileProgram finished = program.finish();
+  EXPECT_TRUE(uses_matrix_unit(finished));
+  EXPECT_EQ(to_text(finished),
+            "kernel unit(a: bf16[m, 64] in, w: bf16[2, 32, 64] packed(32 pairs), "
+            "y: f32[m, 64] out)\n"
+            "  sizes m in [1, 32]\n"
+            "  grid panel in 2\n"
+            "  buffer c: f32[32, 64] cache\n"
+            "  matrix_dot c @ panel * 32 = a @ 0 . w @ panel * 2048 rows m depth 32"
+            " strides 64, 64\n"
+            "  matrix_dot c @ panel * 32 += a @ 0 . w @ panel * 2048 rows m depth 32"
+            " strides 64, 64\n");
+}
+
 TEST(ProgramText, TellsConstantsOfEveryTypeApart) {
   ProgramBuilder program("constants");
   const MemoryRef y = program.output("y", DType::F32, {1});

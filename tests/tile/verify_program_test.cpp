@@ -169,6 +169,43 @@ TEST_F(VerifyProgram, RefusesAFetchAheadThatIsNone) {
   expect_error("a dot that fetches eagerly fetches no more");
 }
 
+// One that is right, but for what each test changes.
+MatrixDot matrix_dot(TileProgram& program) {
+  program.params[0].dtype = DType::BF16;
+  program.buffers.push_back({"c", DType::F32, {32, 32}, Buffer::Space::Cache});
+  const Access a = {Access::Memory::Param, 0, {program.exprs.integer(0)}, true};
+  MatrixDot dot;
+  dot.accumulator = {Access::Memory::Buffer, 1, {program.exprs.integer(0)}, true};
+  dot.a = dot.b = a;
+  dot.accumulator_row_stride = dot.a_row_stride = dot.depth = program.exprs.integer(32);
+  dot.row_count = program.exprs.integer(4);
+  return dot;
+}
+
+TEST_F(VerifyProgram, AcceptsADotOnAMatrixUnit) {
+  program.body = {{matrix_dot(program)}};
+  EXPECT_TRUE(verify(program)) << verify(program).error().message;
+}
+
+TEST_F(VerifyProgram, RefusesADotOnAMatrixUnitIntoRegisters) {
+  MatrixDot dot = matrix_dot(program);
+  dot.accumulator.target = 0;
+  program.body = {{dot}};
+  expect_error("the accumulator r of a matrix_dot is no cache buffer of f32");
+}
+
+TEST_F(VerifyProgram, RefusesADotOnAMatrixUnitOfFloats) {
+  MatrixDot dot = matrix_dot(program);
+  program.params[0].dtype = DType::F32;
+  program.body = {{dot}};
+  expect_error("a matrix_dot reads f32");
+}
+
+TEST_F(VerifyProgram, RefusesADotOnAMatrixUnitInAVectorLoop) {
+  program.body = {for_loop(0, kVector, {{matrix_dot(program)}})};
+  expect_error("a matrix_dot is inside a vector loop");
+}
+
 TEST_F(VerifyProgram, RefusesAGridThatDependsOnALoop) {
   program.grid = {{0, program.exprs.integer(4), 1}, {1, loop(0), 1}};
   expect_error("a grid axis depends on more than sizes");

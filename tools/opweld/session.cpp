@@ -31,7 +31,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->capture_default_str();
   command
       .add_option("--target", options.target,
-                  "Hardware to compile for: host, host-avx2, host-avx512, host-generic")
+                  "Hardware to compile for: host, host-amx, host-avx512, host-avx2, host-generic")
       ->capture_default_str();
   command
       .add_option("--numerics", options.numerics,

@@ -44,12 +44,14 @@ class ProgramEmitter {
     statements_.memory().make_alias_facts();
     load_arguments();
     place_buffers();
+    statements_.matrix_dots().configure();
     llvm::Value* const begin = emission_.function->getArg(2);
     llvm::Value* const end = emission_.function->getArg(3);
     statements_.loop("task", begin, end, 1, [&](llvm::Value* task) {
       decode_task(task);
       statements_.emit(emission_.program.body);
     });
+    statements_.matrix_dots().release();
     builder.CreateRet(builder.getInt32(0));
     emission_.scopes.close();
   }

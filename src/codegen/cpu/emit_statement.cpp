@@ -23,7 +23,8 @@ StatementEmitter::StatementEmitter(Emission& emission)
       exprs_(emission),
       memory_(emission, exprs_),
       reduces_(emission, exprs_),
-      dots_(emission, exprs_, memory_) {
+      dots_(emission, exprs_, memory_),
+      matrix_dots_(emission, exprs_, memory_) {
   tile::for_each_statement(emission.program.body, [this](const tile::Statement& statement) {
     const auto* check = std::get_if<tile::Check>(&statement.node);
     const auto code = static_cast<std::uint32_t>(check_codes_.size() + 1);
@@ -85,6 +86,7 @@ void StatementEmitter::emit(const tile::Check& check) {
     builder.CreateStore(shown[i], builder.CreateConstGEP1_64(shown[i]->getType(),
                                                              emission_.function->getArg(4), i));
   }
+  matrix_dots_.release();
   builder.CreateRet(builder.getInt32(check_codes_.at(&check)));
   builder.SetInsertPoint(after);
 }

@@ -7,6 +7,7 @@
 #include "codegen/cpu/emission.h"
 #include "codegen/cpu/emit_dot.h"
 #include "codegen/cpu/emit_expr.h"
+#include "codegen/cpu/emit_matrix_dot.h"
 #include "codegen/cpu/emit_memory.h"
 #include "codegen/cpu/emit_reduce.h"
 #include "support/function_ref.h"
@@ -21,6 +22,7 @@ class StatementEmitter {
 
   [[nodiscard]] ExprEmitter& exprs() { return exprs_; }
   [[nodiscard]] MemoryEmitter& memory() { return memory_; }
+  [[nodiscard]] MatrixDotEmitter& matrix_dots() { return matrix_dots_; }
   // for (variable = begin; variable < end; variable += step) body(variable), a scope of its own.
   void loop(const std::string& name, llvm::Value* begin, llvm::Value* end, std::int64_t step,
             FunctionRef<void(llvm::Value*)> body);
@@ -33,6 +35,7 @@ class StatementEmitter {
   void emit(const tile::Map& map);
   void emit(const tile::Reduce& reduce) { reduces_.accumulate(reduce); }
   void emit(const tile::Dot& dot) { dots_.emit(dot); }
+  void emit(const tile::MatrixDot& dot) { matrix_dots_.emit(dot); }
   void emit(const tile::Store& store) { memory_.store(store.to, store.value, store.where); }
   void emit(const tile::Prefetch& prefetch) { memory_.prefetch(prefetch.from); }
   void emit(const tile::Check& check);
@@ -58,6 +61,7 @@ class StatementEmitter {
   MemoryEmitter memory_;
   ReduceEmitter reduces_;
   DotEmitter dots_;
+  MatrixDotEmitter matrix_dots_;
   std::map<const tile::Check*, std::uint32_t> check_codes_;
 };
 

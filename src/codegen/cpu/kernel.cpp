@@ -19,16 +19,22 @@ namespace opweld::cpu {
 using Function = CompiledKernel::Function;
 
 struct KernelCompiler::Impl {
-  Impl(Jit made, int bits, const Options& chosen)
-      : jit(std::make_shared<Jit>(std::move(made))), vector_bits(bits), options(chosen) {}
+  Impl(Jit made, const Target& target, const Options& chosen)
+      : jit(std::make_shared<Jit>(std::move(made))),
+        vector_bits(target.vector_bits),
+        has_matrix_unit(target.has_amx_bf16),
+        options(chosen) {}
 
   // The machine code of every kernel made here lives as long as any of them.
   std::shared_ptr<Jit> jit;
   int vector_bits;
+  bool has_matrix_unit;
   Options options;
   std::unordered_map<std::string, Function> functions;  // by canonical text
   int next_number = 0;
 
+  // Well-formed, and for this target.
+  [[nodiscard]] Status check(const tile::TileProgram& program) const;
   Expected<Function> compile(const tile::TileProgram& program, const std::string& symbol);
   Expected<std::unique_ptr<llvm::Module>> make_module(const tile::TileProgram& program,
                                                       llvm::LLVMContext& context, bool optimize);
@@ -119,13 +125,19 @@ Expected<KernelCompiler> KernelCompiler::create(const Target& target, const Opti
   // A foreign target can still be looked at; it is compile() that needs to run the code.
   const JitTarget jit_target{target.cpu, target.features, target.vector_bits};
   OPWELD_TRY(Jit jit, Jit::create(jit_target, Foreign::Allow));
-  return KernelCompiler(std::make_unique<Impl>(std::move(jit), target.vector_bits, options));
+  return KernelCompiler(std::make_unique<Impl>(std::move(jit), target, options));
 }
 
 KernelCompiler::KernelCompiler(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 KernelCompiler::KernelCompiler(KernelCompiler&&) noexcept = default;
 KernelCompiler& KernelCompiler::operator=(KernelCompiler&&) noexcept = default;
 KernelCompiler::~KernelCompiler() = default;
+
+Status KernelCompiler::Impl::check(const tile::TileProgram& program) const {
+  OPWELD_CHECK(verify(program));
+  if (has_matrix_unit || !uses_matrix_unit(program)) return {};
+  return fail("kernel '{}' needs a matrix unit, which the target lacks", program.name);
+}
 
 Expected<Function> KernelCompiler::Impl::compile(const tile::TileProgram& program,
                                                  const std::string& symbol) {
@@ -149,7 +161,7 @@ Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::com
   std::vector<std::string> texts;
   std::set<std::string_view> queued;
   for (const tile::TileProgram* program : programs) {
-    OPWELD_CHECK(verify(*program));
+    OPWELD_CHECK(impl_->check(*program));
     texts.push_back(canonical_text(*program));
   }
   for (std::size_t i = 0; i < programs.size(); ++i) {
@@ -175,7 +187,7 @@ Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::com
 
 Expected<std::unique_ptr<llvm::Module>> KernelCompiler::Impl::make_module(
     const tile::TileProgram& program, llvm::LLVMContext& context, bool optimize) {
-  OPWELD_CHECK(verify(program));
+  OPWELD_CHECK(check(program));
   auto module = new_module(*jit, context, program.name);
   emit_program(program, vector_bits, *module, program.name);
   if (optimize) OPWELD_CHECK(cpu::optimize(*jit, *module));

@@ -1,0 +1,219 @@
+// Eight tiles of 16 rows of 64 bytes: 2 x 2 of sums, two of a, two of b, so that each operand tile
+// is used twice and four sums hide the latency of the multiplication. They are configured once for
+// a call of the kernel; only a dot with rows that fill no tile configures its own, and goes back.
+// (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.)
+#include "codegen/cpu/emit_matrix_dot.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <array>
+
+#include "codegen/cpu/operations.h"
+
+namespace opweld::cpu {
+namespace {
+
+constexpr int kTiles = 8;
+constexpr int kTileRows = 16;
+constexpr int kTileColumns = 16;  // of f32
+constexpr int kTileBytes = 64;    // of one row
+// The numbers of the tiles: sums, then a by rows, then b by columns.
+constexpr int kSideTiles = 2;
+constexpr int sum_tile(int row, int column) {
+  return kSideTiles * row + column;
+}
+constexpr int a_tile(int row) {
+  return 4 + row;
+}
+constexpr int b_tile(int column) {
+  return 6 + column;
+}
+static_assert(kSideTiles * kTileRows == tile::kMatrixRows);
+static_assert(kSideTiles * kTileColumns == tile::kMatrixColumns);
+static_assert(kTileBytes == 2 * tile::kMatrixDepth);
+
+// The memory operand of LDTILECFG: palette 1, bytes of a row from 16 on, rows from 48 on.
+constexpr std::size_t kRowsOffset = 48;
+constexpr std::array<std::uint8_t, 64> whole_tiles() {
+  std::array<std::uint8_t, 64> bytes = {1};
+  for (std::size_t tile = 0; tile < kTiles; ++tile) {
+    bytes[16 + 2 * tile] = kTileBytes;
+    bytes[kRowsOffset + tile] = kTileRows;
+  }
+  return bytes;
+}
+
+constexpr std::uint64_t kF32Bytes = 4;
+constexpr std::uint64_t kBf16Bytes = 2;
+
+}  // namespace
+
+// Addresses, and strides in bytes.
+struct MatrixDotEmitter::Operands {
+  llvm::Value* sums = nullptr;
+  llvm::Value* sums_stride = nullptr;
+  bool from_zero = false;
+  llvm::Value* a = nullptr;
+  llvm::Value* a_stride = nullptr;
+  llvm::Value* b = nullptr;
+  llvm::Value* depth = nullptr;
+};
+
+void MatrixDotEmitter::configure() {
+  if (!used_) return;
+  auto& builder = emission_.builder;
+  constexpr auto kBytes = whole_tiles();
+  auto* const bytes = llvm::ConstantDataArray::get(emission_.context, kBytes);
+  auto* const whole = new llvm::GlobalVariable(emission_.module, bytes->getType(), true,
+                                               llvm::GlobalValue::PrivateLinkage, bytes, "tiles");
+  whole->setAlignment(llvm::Align(kBytes.size()));
+  whole_ = whole;
+  llvm::AllocaInst* const ragged = emission_.new_alloca(bytes->getType(), "ragged_tiles");
+  ragged->setAlignment(llvm::Align(kBytes.size()));
+  ragged_ = ragged;
+  builder.CreateStore(bytes, ragged_);
+  load_configuration(whole_);
+}
+
+void MatrixDotEmitter::release() {
+  if (used_) call(llvm::Intrinsic::x86_tilerelease, {});
+}
+
+void MatrixDotEmitter::load_configuration(llvm::Value* configuration) {
+  call(llvm::Intrinsic::x86_ldtilecfg, {configuration});
+}
+
+void MatrixDotEmitter::emit(const tile::MatrixDot& dot) {
+  auto& builder = emission_.builder;
+  const auto bytes = [&](Expr stride, std::uint64_t element) {
+    return builder.CreateMul(exprs_.value(stride), builder.getInt64(element));
+  };
+  // All of it before the branches, since what is emitted once is used again.
+  Operands operands;
+  operands.sums = memory_.address(dot.accumulator);
+  operands.sums_stride = bytes(dot.accumulator_row_stride, kF32Bytes);
+  operands.from_zero = dot.from_zero;
+  operands.a = memory_.address(dot.a);
+  operands.a_stride = bytes(dot.a_row_stride, kBf16Bytes);
+  operands.b = memory_.address(dot.b);
+  operands.depth = exprs_.value(dot.depth);
+  llvm::Value* const rows = exprs_.value(dot.row_count);
+
+  const auto when = [&](llvm::Value* condition, const auto& then, const auto& otherwise) {
+    llvm::BasicBlock* const then_block = emission_.new_block("then");
+    llvm::BasicBlock* const else_block = emission_.new_block("else");
+    llvm::BasicBlock* const join = emission_.new_block("join");
+    builder.CreateCondBr(condition, then_block, else_block);
+    builder.SetInsertPoint(then_block);
+    then();
+    builder.CreateBr(join);
+    builder.SetInsertPoint(else_block);
+    otherwise();
+    builder.CreateBr(join);
+    builder.SetInsertPoint(join);
+  };
+  llvm::Value* const ragged = builder.CreateICmpNE(
+      builder.CreateAnd(rows, builder.getInt64(kTileRows - 1)), builder.getInt64(0));
+  when(ragged, [&] { configure_rows(rows); }, [] {});
+  when(
+      builder.CreateICmpSGT(rows, builder.getInt64(kTileRows)), [&] { multiply(operands, 2); },
+      [&] { multiply(operands, 1); });
+  when(ragged, [&] { load_configuration(whole_); }, [] {});
+}
+
+void MatrixDotEmitter::configure_rows(llvm::Value* rows) {
+  auto& builder = emission_.builder;
+  llvm::Value* const tile_rows = builder.getInt64(kTileRows);
+  llvm::Value* const both = builder.CreateICmpSGT(rows, tile_rows);
+  // Without a second tile of rows, what is said of it is not used.
+  llvm::Value* const first = builder.CreateSelect(both, tile_rows, rows);
+  llvm::Value* const second = builder.CreateSelect(both, builder.CreateSub(rows, tile_rows), rows);
+  for (int row = 0; row < kSideTiles; ++row) {
+    llvm::Value* const count = builder.CreateTrunc(row == 0 ? first : second, builder.getInt8Ty());
+    for (const int tile : {sum_tile(row, 0), sum_tile(row, 1), a_tile(row)}) {
+      builder.CreateStore(
+          count, builder.CreateConstGEP1_64(builder.getInt8Ty(), ragged_,
+                                            kRowsOffset + static_cast<std::uint64_t>(tile)));
+    }
+  }
+  load_configuration(ragged_);
+}
+
+void MatrixDotEmitter::multiply(const Operands& operands, int row_tiles) {
+  auto& builder = emission_.builder;
+  const auto each_sum = [&](const auto& visit) {
+    llvm::Value* row_start = operands.sums;
+    for (int row = 0; row < row_tiles; ++row) {
+      for (int column = 0; column < kSideTiles; ++column) {
+        const auto offset = static_cast<std::uint64_t>(column * kTileBytes);
+        visit(sum_tile(row, column), after(row_start, builder.getInt64(offset)));
+      }
+      row_start =
+          after(row_start, builder.CreateMul(operands.sums_stride, builder.getInt64(kTileRows)));
+    }
+  };
+  each_sum([&](int tile, llvm::Value* address) {
+    if (operands.from_zero) {
+      call(llvm::Intrinsic::x86_tilezero, {builder.getInt8(static_cast<std::uint8_t>(tile))});
+    } else {
+      load(tile, address, operands.sums_stride);
+    }
+  });
+
+  llvm::BasicBlock* const before = builder.GetInsertBlock();
+  llvm::BasicBlock* const body = emission_.new_block("matrix.depth");
+  llvm::BasicBlock* const end = emission_.new_block("matrix.depth.end");
+  llvm::Value* const zero = builder.getInt64(0);
+  builder.CreateCondBr(builder.CreateICmpSLT(zero, operands.depth), body, end);
+  builder.SetInsertPoint(body);
+  auto* const k = builder.CreatePHI(builder.getInt64Ty(), 2, "k");
+  k->addIncoming(zero, before);
+  step(operands, row_tiles, k);
+  llvm::Value* const next = builder.CreateNUWAdd(k, builder.getInt64(tile::kMatrixDepth));
+  k->addIncoming(next, body);
+  builder.CreateCondBr(builder.CreateICmpSLT(next, operands.depth), body, end);
+  builder.SetInsertPoint(end);
+
+  each_sum([&](int tile, llvm::Value* address) {
+    call(llvm::Intrinsic::x86_tilestored64,
+         {builder.getInt8(static_cast<std::uint8_t>(tile)), address, operands.sums_stride});
+  });
+}
+
+void MatrixDotEmitter::step(const Operands& operands, int row_tiles, llvm::Value* k) {
+  auto& builder = emission_.builder;
+  // A row of a tile of b: the pairs of two tiles side by side.
+  constexpr std::uint64_t kBRow = kSideTiles * kTileBytes;
+  llvm::Value* const a = after(operands.a, builder.CreateMul(k, builder.getInt64(kBf16Bytes)));
+  llvm::Value* const b = after(operands.b, builder.CreateMul(k, builder.getInt64(kBRow / 2)));
+  for (int row = 0; row < row_tiles; ++row) {
+    llvm::Value* const rows_before = builder.CreateMul(
+        operands.a_stride, builder.getInt64(static_cast<std::uint64_t>(row) * kTileRows));
+    load(a_tile(row), after(a, rows_before), operands.a_stride);
+    for (int column = 0; column < kSideTiles; ++column) {
+      if (row == 0) {
+        const auto offset = static_cast<std::uint64_t>(column * kTileBytes);
+        load(b_tile(column), after(b, builder.getInt64(offset)), builder.getInt64(kBRow));
+      }
+      call(llvm::Intrinsic::x86_tdpbf16ps,
+           {builder.getInt8(static_cast<std::uint8_t>(sum_tile(row, column))),
+            builder.getInt8(static_cast<std::uint8_t>(a_tile(row))),
+            builder.getInt8(static_cast<std::uint8_t>(b_tile(column)))});
+    }
+  }
+}
+
+void MatrixDotEmitter::load(int tile, llvm::Value* address, llvm::Value* stride) {
+  call(llvm::Intrinsic::x86_tileloadd64,
+       {emission_.builder.getInt8(static_cast<std::uint8_t>(tile)), address, stride});
+}
+
+llvm::Value* MatrixDotEmitter::after(llvm::Value* address, llvm::Value* bytes) {
+  return emission_.builder.CreateGEP(emission_.builder.getInt8Ty(), address, bytes);
+}
+
+void MatrixDotEmitter::call(llvm::Intrinsic::ID id, llvm::ArrayRef<llvm::Value*> arguments) {
+  emission_.builder.CreateIntrinsic(id, {}, arguments);
+}
+
+}  // namespace opweld::cpu
