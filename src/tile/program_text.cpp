@@ -162,10 +162,12 @@ class ProgramPrinter {
   }
 
   void statement(const MatrixDot& dot) {
-    std::string text = "matrix_dot " + access(dot.accumulator) + (dot.from_zero ? " = " : " += ");
+    std::string text = "matrix_dot " + access(dot.accumulator) + " += ";
     text += access(dot.a) + " . " + access(dot.b);
     text += " rows " + expr(dot.row_count) + " depth " + expr(dot.depth);
-    line(text + " strides " + expr(dot.accumulator_row_stride) + ", " + expr(dot.a_row_stride));
+    text += " strides " + expr(dot.accumulator_row_stride) + ", " + expr(dot.a_row_stride);
+    if (dot.from_zero != kNoExpr) text += " from zero if " + expr(dot.from_zero);
+    line(text);
   }
 
   void statement(const Store& store) {

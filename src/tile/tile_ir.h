@@ -22,7 +22,7 @@
 //              | "reduce" local "<-" combiner "(" expr ["at" expr] ")" "over" loop
 //                                                         complete when that loop ends
 //              | "dot" buffer "+=" access "." access ...  rows x columns tile, over k (see Dot)
-//              | "matrix_dot" access ("=" | "+=") access "." access ...
+//              | "matrix_dot" access "+=" access "." access ...
 //                                                         the same on a matrix unit (see MatrixDot)
 //              | "store" access "<-" expr where?
 //              | "prefetch" access                        a hint, see Prefetch
@@ -210,9 +210,10 @@ struct Dot {
   std::optional<Ahead> ahead;
 };
 
-// accumulator(i, j) = (or += unless `from_zero`) sum over kk of a(i, kk) * b(kk, j), for i <
-// row_count, j < kMatrixColumns, kk < depth, on a unit that multiplies small matrices: AMX tiles,
-// the cube unit of an NPU, tensor cores. All accesses are linear. a(i, kk) is at a.offset + i *
+// accumulator(i, j) += sum over kk of a(i, kk) * b(kk, j), for i < row_count, j < kMatrixColumns,
+// kk < depth, on a unit that multiplies small matrices: AMX tiles, the cube unit of an NPU, tensor
+// cores. Where `from_zero` holds, what the accumulator held counts for nothing. All accesses are
+// linear. a(i, kk) is at a.offset + i *
 // a_row_stride + kk; b(kk, j) at b.offset + (kk / 2 * kMatrixColumns + j) * 2 + kk % 2, so that the
 // pair of products which a unit adds in one step lies together (Param::packed_pairs);
 // accumulator(i, j) at accumulator.offset + i * accumulator_row_stride + j in a cache buffer,
@@ -222,7 +223,7 @@ struct Dot {
 struct MatrixDot {
   Access accumulator;
   Expr accumulator_row_stride = kNoExpr;
-  bool from_zero = false;
+  Expr from_zero = kNoExpr;  // kNoExpr: it never does
   Access a;
   Expr a_row_stride = kNoExpr;
   Access b;

@@ -260,6 +260,9 @@ class Verifier {
          {dot.accumulator_row_stride, dot.a_row_stride, dot.depth, dot.row_count}) {
       OPWELD_CHECK(uniform(expr, DType::I64, "a stride, depth or row count of a matrix_dot"));
     }
+    if (dot.from_zero != kNoExpr) {
+      OPWELD_CHECK(uniform(dot.from_zero, DType::Bool, "whether a matrix_dot starts from zero"));
+    }
     return {};
   }
 

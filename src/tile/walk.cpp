@@ -78,6 +78,7 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                  [&](const MatrixDot& dot) {
                    access(dot.accumulator);
                    one(dot.accumulator_row_stride);
+                   one(dot.from_zero);
                    access(dot.a);
                    one(dot.a_row_stride);
                    access(dot.b);

@@ -49,7 +49,7 @@ tile::TileProgram product(const Form& form) {
   MatrixDot dot;
   dot.accumulator = program.at_offset(sums, 16);
   dot.accumulator_row_stride = pool.integer(kSumsStride);
-  dot.from_zero = form.from_zero;
+  if (form.from_zero) dot.from_zero = pool.binary(ExprKind::Le, task, pool.integer(1));
   dot.a = program.at_offset(a, program.mul(task, m * (k + kGap)));
   dot.a_row_stride = pool.size_of(k + kGap);
   dot.b = program.at_offset(b, 0);

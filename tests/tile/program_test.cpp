@@ -120,14 +120,14 @@ TEST(ProgramText, ShowsDotsOnAMatrixUnit) {
   MatrixDot dot;
   dot.accumulator = program.at_offset(c, program.mul(panel, 32));
   dot.accumulator_row_stride = exprs.integer(64);
-  dot.from_zero = true;
+  dot.from_zero = exprs.binary(ExprKind::Eq, panel, exprs.integer(0));
   dot.a = program.at_offset(a, 0);
   dot.a_row_stride = exprs.integer(64);
   dot.b = program.at_offset(w, program.mul(panel, 2048));
   dot.depth = exprs.integer(32);
   dot.row_count = exprs.size_of(m);
   program.matrix_dot(dot);
-  dot.from_zero = false;
+  dot.from_zero = kNoExpr;
   program.matrix_dot(dot);
   const TileProgram finished = program.finish();
   EXPECT_TRUE(uses_matrix_unit(finished));
@@ -137,8 +137,8 @@ TEST(ProgramText, ShowsDotsOnAMatrixUnit) {
             "  sizes m in [1, 32]\n"
             "  grid panel in 2\n"
             "  buffer c: f32[32, 64] cache\n"
-            "  matrix_dot c @ panel * 32 = a @ 0 . w @ panel * 2048 rows m depth 32"
-            " strides 64, 64\n"
+            "  matrix_dot c @ panel * 32 += a @ 0 . w @ panel * 2048 rows m depth 32"
+            " strides 64, 64 from zero if panel == 0\n"
             "  matrix_dot c @ panel * 32 += a @ 0 . w @ panel * 2048 rows m depth 32"
             " strides 64, 64\n");
 }

@@ -1,6 +1,7 @@
 // Eight tiles of 16 rows of 64 bytes: 2 x 2 of sums, two of a, two of b, so that each operand tile
-// is used twice and four sums hide the latency of the multiplication. They are configured once for
-// a call of the kernel; only a dot with rows that fill no tile configures its own, and goes back.
+// is used twice and four sums hide the latency of the multiplication. They are configured at the
+// head of the kernel, and again only where a dot fills them with other rows than the one before:
+// configuring clears all tiles and is slow.
 // (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.)
 #include "codegen/cpu/emit_matrix_dot.h"
 
@@ -52,7 +53,7 @@ constexpr std::uint64_t kBf16Bytes = 2;
 struct MatrixDotEmitter::Operands {
   llvm::Value* sums = nullptr;
   llvm::Value* sums_stride = nullptr;
-  bool from_zero = false;
+  llvm::Value* from_zero = nullptr;
   llvm::Value* a = nullptr;
   llvm::Value* a_stride = nullptr;
   llvm::Value* b = nullptr;
@@ -64,23 +65,17 @@ void MatrixDotEmitter::configure() {
   auto& builder = emission_.builder;
   constexpr auto kBytes = whole_tiles();
   auto* const bytes = llvm::ConstantDataArray::get(emission_.context, kBytes);
-  auto* const whole = new llvm::GlobalVariable(emission_.module, bytes->getType(), true,
-                                               llvm::GlobalValue::PrivateLinkage, bytes, "tiles");
-  whole->setAlignment(llvm::Align(kBytes.size()));
-  whole_ = whole;
-  llvm::AllocaInst* const ragged = emission_.new_alloca(bytes->getType(), "ragged_tiles");
-  ragged->setAlignment(llvm::Align(kBytes.size()));
-  ragged_ = ragged;
-  builder.CreateStore(bytes, ragged_);
-  load_configuration(whole_);
+  llvm::AllocaInst* const configuration = emission_.new_alloca(bytes->getType(), "tiles");
+  configuration->setAlignment(llvm::Align(kBytes.size()));
+  configuration_ = configuration;
+  ragged_rows_ = emission_.new_alloca(builder.getInt64Ty(), "ragged_rows");
+  builder.CreateStore(bytes, configuration_);
+  builder.CreateStore(builder.getInt64(0), ragged_rows_);
+  call(llvm::Intrinsic::x86_ldtilecfg, {configuration_});
 }
 
 void MatrixDotEmitter::release() {
   if (used_) call(llvm::Intrinsic::x86_tilerelease, {});
-}
-
-void MatrixDotEmitter::load_configuration(llvm::Value* configuration) {
-  call(llvm::Intrinsic::x86_ldtilecfg, {configuration});
 }
 
 void MatrixDotEmitter::emit(const tile::MatrixDot& dot) {
@@ -92,51 +87,43 @@ void MatrixDotEmitter::emit(const tile::MatrixDot& dot) {
   Operands operands;
   operands.sums = memory_.address(dot.accumulator);
   operands.sums_stride = bytes(dot.accumulator_row_stride, kF32Bytes);
-  operands.from_zero = dot.from_zero;
+  operands.from_zero = dot.from_zero == kNoExpr ? builder.getFalse() : exprs_.value(dot.from_zero);
   operands.a = memory_.address(dot.a);
   operands.a_stride = bytes(dot.a_row_stride, kBf16Bytes);
   operands.b = memory_.address(dot.b);
   operands.depth = exprs_.value(dot.depth);
   llvm::Value* const rows = exprs_.value(dot.row_count);
 
-  const auto when = [&](llvm::Value* condition, const auto& then, const auto& otherwise) {
-    llvm::BasicBlock* const then_block = emission_.new_block("then");
-    llvm::BasicBlock* const else_block = emission_.new_block("else");
-    llvm::BasicBlock* const join = emission_.new_block("join");
-    builder.CreateCondBr(condition, then_block, else_block);
-    builder.SetInsertPoint(then_block);
-    then();
-    builder.CreateBr(join);
-    builder.SetInsertPoint(else_block);
-    otherwise();
-    builder.CreateBr(join);
-    builder.SetInsertPoint(join);
-  };
-  llvm::Value* const ragged = builder.CreateICmpNE(
-      builder.CreateAnd(rows, builder.getInt64(kTileRows - 1)), builder.getInt64(0));
-  when(ragged, [&] { configure_rows(rows); }, [] {});
-  when(
+  configure_rows(rows);
+  branch(
       builder.CreateICmpSGT(rows, builder.getInt64(kTileRows)), [&] { multiply(operands, 2); },
       [&] { multiply(operands, 1); });
-  when(ragged, [&] { load_configuration(whole_); }, [] {});
 }
 
 void MatrixDotEmitter::configure_rows(llvm::Value* rows) {
   auto& builder = emission_.builder;
-  llvm::Value* const tile_rows = builder.getInt64(kTileRows);
-  llvm::Value* const both = builder.CreateICmpSGT(rows, tile_rows);
-  // Without a second tile of rows, what is said of it is not used.
-  llvm::Value* const first = builder.CreateSelect(both, tile_rows, rows);
-  llvm::Value* const second = builder.CreateSelect(both, builder.CreateSub(rows, tile_rows), rows);
-  for (int row = 0; row < kSideTiles; ++row) {
-    llvm::Value* const count = builder.CreateTrunc(row == 0 ? first : second, builder.getInt8Ty());
-    for (const int tile : {sum_tile(row, 0), sum_tile(row, 1), a_tile(row)}) {
-      builder.CreateStore(
-          count, builder.CreateConstGEP1_64(builder.getInt8Ty(), ragged_,
-                                            kRowsOffset + static_cast<std::uint64_t>(tile)));
+  llvm::Value* const whole = builder.CreateICmpEQ(
+      builder.CreateAnd(rows, builder.getInt64(kTileRows - 1)), builder.getInt64(0));
+  llvm::Value* const wanted = builder.CreateSelect(whole, builder.getInt64(0), rows);
+  llvm::Value* const now = builder.CreateLoad(builder.getInt64Ty(), ragged_rows_);
+  const auto change = [&] {
+    llvm::Value* const tile_rows = builder.getInt64(kTileRows);
+    llvm::Value* const both = builder.CreateICmpSGT(rows, tile_rows);
+    // Without a second tile of rows, what is said of it is not used.
+    llvm::Value* const counts[] = {
+        builder.CreateSelect(both, tile_rows, rows),
+        builder.CreateSelect(both, builder.CreateSub(rows, tile_rows), rows)};
+    for (int row = 0; row < kSideTiles; ++row) {
+      llvm::Value* const count = builder.CreateTrunc(counts[row], builder.getInt8Ty());
+      for (const int tile : {sum_tile(row, 0), sum_tile(row, 1), a_tile(row)}) {
+        const auto offset = kRowsOffset + static_cast<std::uint64_t>(tile);
+        builder.CreateStore(count, after(configuration_, builder.getInt64(offset)));
+      }
     }
-  }
-  load_configuration(ragged_);
+    call(llvm::Intrinsic::x86_ldtilecfg, {configuration_});
+    builder.CreateStore(wanted, ragged_rows_);
+  };
+  branch(builder.CreateICmpNE(wanted, now), change, [] {});
 }
 
 void MatrixDotEmitter::multiply(const Operands& operands, int row_tiles) {
@@ -152,13 +139,15 @@ void MatrixDotEmitter::multiply(const Operands& operands, int row_tiles) {
           after(row_start, builder.CreateMul(operands.sums_stride, builder.getInt64(kTileRows)));
     }
   };
-  each_sum([&](int tile, llvm::Value* address) {
-    if (operands.from_zero) {
+  const auto zero_sums = [&] {
+    each_sum([&](int tile, llvm::Value*) {
       call(llvm::Intrinsic::x86_tilezero, {builder.getInt8(static_cast<std::uint8_t>(tile))});
-    } else {
-      load(tile, address, operands.sums_stride);
-    }
-  });
+    });
+  };
+  const auto load_sums = [&] {
+    each_sum([&](int tile, llvm::Value* address) { load(tile, address, operands.sums_stride); });
+  };
+  branch(operands.from_zero, zero_sums, load_sums);
 
   llvm::BasicBlock* const before = builder.GetInsertBlock();
   llvm::BasicBlock* const body = emission_.new_block("matrix.depth");
@@ -201,6 +190,22 @@ void MatrixDotEmitter::step(const Operands& operands, int row_tiles, llvm::Value
             builder.getInt8(static_cast<std::uint8_t>(b_tile(column)))});
     }
   }
+}
+
+void MatrixDotEmitter::branch(llvm::Value* condition, FunctionRef<void()> then,
+                              FunctionRef<void()> otherwise) {
+  auto& builder = emission_.builder;
+  llvm::BasicBlock* const then_block = emission_.new_block("then");
+  llvm::BasicBlock* const else_block = emission_.new_block("else");
+  llvm::BasicBlock* const join = emission_.new_block("join");
+  builder.CreateCondBr(condition, then_block, else_block);
+  builder.SetInsertPoint(then_block);
+  then();
+  builder.CreateBr(join);
+  builder.SetInsertPoint(else_block);
+  otherwise();
+  builder.CreateBr(join);
+  builder.SetInsertPoint(join);
 }
 
 void MatrixDotEmitter::load(int tile, llvm::Value* address, llvm::Value* stride) {

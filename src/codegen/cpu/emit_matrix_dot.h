@@ -4,6 +4,7 @@
 #include "codegen/cpu/emission.h"
 #include "codegen/cpu/emit_expr.h"
 #include "codegen/cpu/emit_memory.h"
+#include "support/function_ref.h"
 
 namespace opweld::cpu {
 
@@ -24,12 +25,12 @@ class MatrixDotEmitter {
  private:
   struct Operands;
 
-  void load_configuration(llvm::Value* configuration);
-  // Gives the tiles the rows of a dot that has fewer than whole tiles of them.
+  // Gives the tiles the rows of a dot, if they do not have them.
   void configure_rows(llvm::Value* rows);
   // The dot of one or two tiles of rows.
   void multiply(const Operands& operands, int row_tiles);
   void step(const Operands& operands, int row_tiles, llvm::Value* k);
+  void branch(llvm::Value* condition, FunctionRef<void()> then, FunctionRef<void()> otherwise);
   void load(int tile, llvm::Value* address, llvm::Value* stride);
   llvm::Value* after(llvm::Value* address, llvm::Value* bytes);
   void call(llvm::Intrinsic::ID id, llvm::ArrayRef<llvm::Value*> arguments);
@@ -38,8 +39,8 @@ class MatrixDotEmitter {
   ExprEmitter& exprs_;
   MemoryEmitter& memory_;
   bool used_;
-  llvm::Value* whole_ = nullptr;   // the configuration of whole tiles
-  llvm::Value* ragged_ = nullptr;  // and one that is written as needed
+  llvm::Value* configuration_ = nullptr;  // in memory, as last loaded
+  llvm::Value* ragged_rows_ = nullptr;    // the rows that it is for; 0 for whole tiles
 };
 
 }  // namespace opweld::cpu

@@ -16,6 +16,11 @@
 // weights are packed so that one register tile holds the same columns of both products (see
 // Param::packed_parts), and the epilogue reads either.
 //
+// On a matrix unit (see on_matrix_unit) tiles are MatrixDots: their sums lie in cache buffers from
+// the first, the left operand is read in place or packed as bf16, weights come in pairs of depth
+// padded with zeros, and the last tile of rows has as many as there are. One form serves all
+// numbers of rows, since one layout of the weights must.
+//
 // A grouped_matmul multiplies each row by the matrix of its group. Tasks are the same; inside one,
 // each group that has rows in its block is multiplied by itself (see row_groups.h):
 //
@@ -26,7 +31,9 @@
 #include <optional>
 
 #include "ops/op.h"
+#include "support/function_ref.h"
 #include "tile/schedules/contract_blocking.h"
+#include "tile/schedules/contraction.h"
 #include "tile/schedules/group_lowering.h"
 #include "tile/schedules/register_tile.h"
 #include "tile/schedules/row_groups.h"
@@ -36,121 +43,28 @@ namespace opweld::tile {
 
 namespace {
 
-// The matmul of a group: result [batch..., M, N] = a [.., M, K] . b [.., K, N]; of a grouped one,
-// result [M, N] = a [M, K] . b [group, K, N].
-struct Contraction {
-  const Node* node = nullptr;
-  const Value* a = nullptr;
-  const Value* b = nullptr;
-  const Value* result = nullptr;
-  Shape batch;  // batch axes that are walked one by one
-  Dim rows;     // M; leading axes are merged into it when b has no batch axes
-  Dim columns;  // of what is stored: N / parts
-  Dim depth;
-  // The result is read in so many slices of equal width, element by element, and not as a whole.
-  int parts = 1;
-  const Value* weights = nullptr;  // b, if it is packed once outside the kernel
-  bool merges_rows = false;
-  bool grouped = false;
-  const Value* bias = nullptr;  // of a grouped one, [group, N]
-};
-
-Expected<Contraction> find_contraction(const Graph& group) {
-  Contraction found;
-  for (const auto& node : group.nodes()) {
-    if (op_def(*node).trait != FusionTrait::Contract) continue;
-    if (found.node != nullptr) return fail("it has two matmuls");
-    found.node = node.get();
-  }
-  if (found.node == nullptr) return fail("it has no matmul");
-  found.grouped = found.node->op() == "grouped_matmul";
-  if (found.grouped && found.node->num_operands() > 3) found.bias = found.node->operand(3);
-  found.a = found.node->operand(0);
-  found.b = found.node->operand(1);
-  found.result = found.node->result();
-  const Node* const producer = found.b->producer();
-  const bool constant = producer != nullptr && producer->op() == "constant";
-  // A constant of one element is a number of the program, and no param that could be packed.
-  const bool is_param = constant && found.b->type().num_elements() != Dim(1);
-  if (is_param && found.b->uses().size() == 1) found.weights = found.b;
-  const Shape& shape = found.result->shape();
-  const auto rank = shape.size();
-  found.columns = shape[rank - 1];
-  found.depth = found.a->shape().back();
-  found.batch.assign(shape.begin(), shape.end() - 2);
-  found.rows = shape[rank - 2];
-  const bool plain_weights = found.b->rank() == 2 && found.a->rank() == found.result->rank();
-  if (plain_weights && !found.batch.empty()) {
-    found.merges_rows = true;
-    found.rows *= num_elements(found.batch);
-    found.batch.clear();
-  }
-  return found;
-}
-
-constexpr int kMostParts = 2;
-
 // With up to so many register tiles of rows, a matmul waits for its weights.
 constexpr int kFewTiles = 4;
-
-// Whether the slice takes columns [i * width, (i + 1) * width) of a value of that shape, for
-// some i.
-bool takes_part(const Node& slice, const Shape& shape, const Dim& width) {
-  const Shape& starts = slice.attributes().shape("starts");
-  const Ints& steps = slice.attributes().ints("steps");
-  for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) {
-    if (starts[axis] != Dim(0) || slice.result()->shape()[axis] != shape[axis]) return false;
-  }
-  return std::ranges::all_of(steps, [](auto step) { return step == 1; }) &&
-         slice.result()->shape().back() == width && mod(starts.back(), width) == Dim(0);
-}
-
-// The shape of what is stored where the matmul's result is read in parts; empty where it is not.
-Shape shape_of_parts(const Graph& group, const Contraction& contraction) {
-  const auto columns = contraction.columns.constant();
-  const bool one_matrix = contraction.b->rank() == 2 || contraction.grouped;
-  if (contraction.weights == nullptr || !one_matrix || !columns) return {};
-  if (*columns % kMostParts != 0) return {};
-  Shape shape = contraction.result->shape();
-  const Dim width = *columns / kMostParts;
-  bool found = false;
-  for (const auto& node : group.nodes()) {
-    if (node->op() != "slice" || node->operand(0)->shape() != shape) continue;
-    if (!takes_part(*node, shape, width)) return {};
-    found = true;
-  }
-  if (!found) return {};
-  shape.back() = width;
-  return shape;
-}
-
-// The outputs over the result of the matmul, or over parts of it.
-Expected<std::vector<DomainOutput>> find_outputs(const Graph& group, Contraction& contraction) {
-  constexpr std::string_view kRefusal = "an output does not have the shape of the matmul's result";
-  auto outputs = outputs_over(group, contraction.result->shape(), kRefusal);
-  if (outputs) return outputs;
-  const Shape shape = shape_of_parts(group, contraction);
-  if (shape.empty()) return outputs;
-  contraction.parts = kMostParts;
-  contraction.columns = shape.back();
-  return outputs_over(group, shape, kRefusal);
-}
 
 // Emits one contraction. Offsets are element offsets; positions m and n are absolute.
 class ContractEmitter {
  public:
   // `rows` is the left operand where the micro-kernel can read it in place.
   ContractEmitter(GroupLowering& lowering, const Contraction& contraction,
-                  std::vector<DomainOutput> outputs, std::optional<StridedOperand> rows)
+                  std::vector<DomainOutput> outputs, std::optional<StridedOperand> rows,
+                  bool on_matrix_unit)
       : lowering_(lowering),
         program_(lowering.program()),
         math_(lowering.math()),
         contraction_(contraction),
         outputs_(std::move(outputs)),
         compute_(compute_dtype(contraction.result->dtype())),
-        blocking_(contract_blocking(*lowering.options().target, compute_,
-                                    {contraction.rows, contraction.columns, contraction.depth,
-                                     /*packs_rows=*/!rows.has_value(), contraction.parts})),
+        on_matrix_unit_(on_matrix_unit),
+        depth_(on_matrix_unit ? round_up(contraction.depth, kMatrixDepth) : contraction.depth),
+        blocking_(contract_blocking(
+            *lowering.options().target, compute_,
+            {contraction.rows, contraction.columns, depth_,
+             /*packs_rows=*/!rows.has_value(), contraction.parts, on_matrix_unit})),
         tile_width_(blocking_.tile_columns / contraction.parts),
         block_width_(blocking_.columns / contraction.parts),
         strided_rows_(std::move(rows)) {
@@ -163,19 +77,19 @@ class ContractEmitter {
   Status emit() {
     emit_grid();
     if (groups_) OPWELD_CHECK(groups_->emit_starts());
-    const Dim blocks = ceil_div(contraction_.depth, Dim(blocking_.depth));
-    const bool single_block = provably_le(contraction_.depth, Dim(blocking_.depth));
+    const Dim blocks = ceil_div(depth_, Dim(blocking_.depth));
+    const bool single_block = provably_le(depth_, Dim(blocking_.depth));
     if (!single_block) {
       partial_ =
           program_.buffer("c", compute_, {blocking_.rows, blocking_.columns}, Buffer::Space::Cache);
-      clear_partial();
+      if (!on_matrix_unit_) clear_partial();
       OPWELD_CHECK(lowering_.serial("kb", max(blocks - 1, Dim(0)), [&](Expr block) {
         const Expr start = math_.mul(block, Dim(blocking_.depth));
         return emit_block(start, math_.constant(blocking_.depth), /*last=*/false);
       }));
     }
     const Dim start = single_block ? Dim(0) : max(blocks - 1, Dim(0)) * blocking_.depth;
-    return emit_block(math_.size(start), math_.size(contraction_.depth - start), /*last=*/true);
+    return emit_block(math_.size(start), math_.size(depth_ - start), /*last=*/true);
   }
 
  private:
@@ -223,6 +137,7 @@ class ContractEmitter {
   }
 
   Status emit_row_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last) {
+    if (on_matrix_unit_) return emit_matrix_tiles(count, panel, depth0, depth, last);
     // The row count of a task is known when one task takes all rows or all tasks take as many.
     std::optional<std::int64_t> known;
     if (groups_) {
@@ -252,8 +167,9 @@ class ContractEmitter {
                                    return partial_ ? program_.load(partial_at(i, j)) : zero();
                                  }));
     if (last) {
+      const auto sum_at = [&](Expr i, Expr j) { return program_.at(tile, {i, j}); };
       return each_tile_vector(lowering_, compute_, rows, tile_width_, [&](Expr i, Expr j) {
-        return store_results(tile, i, j, row, panel);
+        return store_results(sum_at, i, j, row, panel);
       });
     }
     return each_tile_vector(
@@ -261,6 +177,61 @@ class ContractEmitter {
           program_.store(partial_at(i, j), program_.load(program_.at(tile, {i, j})));
           return {};
         });
+  }
+
+  Status emit_matrix_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last) {
+    return lowering_.serial(
+        "i", count, Dim(blocking_.rows), blocking_.tile_rows, [&](Expr run_row) {
+          const Expr rest = program_.sub(count, run_row);
+          return emit_matrix_tile(program_.min(rest, blocking_.tile_rows),
+                                  math_.add(run0_, run_row), panel, depth0, depth, last);
+        });
+  }
+
+  // `rows` rows at row `row` of the task's and column `panel` of its columns.
+  Status emit_matrix_tile(Expr rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last) {
+    const int width = blocking_.tile_columns;
+    const MemoryRef sums = partial_ ? *partial_ : sums_of_tile();
+    Expr start = math_.constant(0);
+    if (partial_) {
+      // Tiles of the same rows lie one after the other.
+      const Expr column = math_.mul(panel, Dim(contraction_.parts));
+      start = math_.add(math_.mul(row, Dim(blocking_.columns)), program_.mul(column, rows));
+    }
+    const DotOperand a = left_operand(row, depth0);
+    MatrixDot dot;
+    dot.accumulator = program_.at_offset(sums, start);
+    dot.accumulator_row_stride = math_.constant(width);
+    dot.from_zero = program_.exprs().binary(ExprKind::Eq, depth0, math_.constant(0));
+    dot.a = a.start;
+    dot.a_row_stride = a.row_stride;
+    dot.b = right_operand(0, row, panel, depth0, depth, last).start;
+    dot.depth = depth;
+    dot.row_count = rows;
+    program_.matrix_dot(std::move(dot));
+    if (!last) return {};
+    const auto sum_at = [&](Expr i, Expr j) {
+      return program_.at_offset(sums, math_.add(start, math_.add(math_.mul(i, Dim(width)), j)));
+    };
+    return lowering_.serial("r", rows, Dim(blocking_.tile_rows), [&](Expr i) {
+      Status status;
+      const int unroll = tile_width_ / lowering_.lanes();
+      program_.vector("j", tile_width_, {.unroll = unroll, .lanes = lowering_.lanes()},
+                      [&](Expr j) {
+                        const ElementBuilder::Scope scope(lowering_.elements());
+                        status = store_results(sum_at, i, j, row, panel);
+                      });
+      return status;
+    });
+  }
+
+  // Where there is one block of depth, each tile is stored before the next one is computed.
+  MemoryRef sums_of_tile() {
+    if (!sums_) {
+      sums_ = program_.buffer("c", compute_, {blocking_.tile_rows, blocking_.tile_columns},
+                              Buffer::Space::Cache);
+    }
+    return *sums_;
   }
 
   // The offset of the batch axes of a tensor whose matrices have the given strides.
@@ -304,13 +275,12 @@ class ContractEmitter {
     const Shape& shape = contraction_.b->shape();
     const Shape batch(shape.begin(), shape.end() - 2);
     const Dim panels = ceil_div(contraction_.columns, Dim(tile_width_));
-    const Dim matrix = panels * width * contraction_.depth;
+    const Dim matrix = panels * width * depth_;
     std::vector<Dim> strides = row_major_strides(batch);
     for (Dim& stride : strides) stride *= matrix;
     const Expr matrix_offset = batch_offset(batch, strides);
     const auto panel_at = [&](Expr column, Expr depth_start) {
-      const Expr at =
-          math_.mul(math_.add(column0_, column), contraction_.depth * contraction_.parts);
+      const Expr at = math_.mul(math_.add(column0_, column), depth_ * contraction_.parts);
       return math_.add(math_.add(matrix_offset, at), math_.mul(depth_start, width));
     };
     DotOperand operand{program_.at_offset(*packed_weights_, panel_at(panel, depth0)), kNoExpr,
@@ -365,9 +335,13 @@ class ContractEmitter {
   // Row-major rows x depth block of the left operand, computed as any element is.
   Status pack_rows(Expr depth0, Expr depth) {
     if (!packed_rows_) {
+      const DType dtype = on_matrix_unit_ ? DType::BF16 : compute_;
       packed_rows_ =
-          program_.buffer("a", compute_, {blocking_.rows, blocking_.depth}, Buffer::Space::Cache);
+          program_.buffer("a", dtype, {blocking_.rows, blocking_.depth}, Buffer::Space::Cache);
     }
+    // Zeros pad it where the weights are padded.
+    const bool padded = !contraction_.depth.divisible_by(kMatrixDepth) && on_matrix_unit_;
+    ExprPool& exprs = program_.exprs();
     return lowering_.serial("i", row_count_, Dim(blocking_.rows), [&](Expr i) -> Status {
       const Expr row = math_.add(row0_, i);
       math_.set_bound(row, contraction_.rows);
@@ -377,8 +351,16 @@ class ContractEmitter {
         const Index index = contraction_.merges_rows
                                 ? merged_index(contraction_.a->shape(), row, at)
                                 : operand_index(contraction_.a, row, at);
-        OPWELD_TRY(const Expr value, lowering_.elements().element(contraction_.a, index));
-        program_.store(program_.at(*packed_rows_, {i, k}), value);
+        const Access to = program_.at(*packed_rows_, {i, k});
+        if (!padded) {
+          OPWELD_TRY(const Expr value, lowering_.elements().element(contraction_.a, index));
+          program_.store(to, value);
+          return {};
+        }
+        const Expr inside = exprs.binary(ExprKind::Lt, at, math_.size(contraction_.depth));
+        OPWELD_TRY(const Expr value,
+                   lowering_.elements().element_where(inside, contraction_.a, index));
+        program_.store(to, exprs.select(inside, value, zero()));
         return {};
       });
     });
@@ -423,15 +405,18 @@ class ContractEmitter {
     return index;
   }
 
-  // The products of element (m, n), one for each part, from a register tile; those of columns past
-  // the end, not `inside`, mean nothing.
-  Status define_products(MemoryRef tile, Expr i, Expr j, const Index& index, Expr inside) {
+  // Where the sums of a tile lie: row i, column j of all parts.
+  using SumAt = FunctionRef<Access(Expr i, Expr j)>;
+
+  // The products of element (m, n), one for each part, from a tile; those of columns past the end,
+  // not `inside`, mean nothing.
+  Status define_products(SumAt sum_at, Expr i, Expr j, const Index& index, Expr inside) {
     std::vector<std::pair<Index, Expr>> products;
     for (int part = 0; part < contraction_.parts; ++part) {
       Index at = index;
       at.back() = math_.add(at.back(), math_.size(contraction_.columns * part));
       const Expr column = math_.add(j, math_.constant(part * tile_width_));
-      Expr product = program_.load(program_.at(tile, {i, column}));
+      Expr product = program_.load(sum_at(i, column));
       if (contraction_.bias != nullptr) {
         const Index place = {batch_.front(), at.back()};
         OPWELD_TRY(const Expr bias,
@@ -454,7 +439,7 @@ class ContractEmitter {
     return {};
   }
 
-  Status store_results(MemoryRef tile, Expr i, Expr j, Expr row, Expr panel) {
+  Status store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel) {
     ExprPool& exprs = program_.exprs();
     const Expr m = math_.add(row0_, math_.add(row, i));
     math_.set_bound(m, contraction_.rows);
@@ -470,7 +455,7 @@ class ContractEmitter {
     const bool whole_panels = contraction_.columns.divisible_by(tile_width_);
     const Expr inside =
         whole_panels ? kNoExpr : exprs.binary(ExprKind::Lt, n, math_.size(contraction_.columns));
-    OPWELD_CHECK(define_products(tile, i, j, index, inside));
+    OPWELD_CHECK(define_products(sum_at, i, j, index, inside));
     for (const DomainOutput& output : outputs_) {
       OPWELD_CHECK(lowering_.store(output, index, inside));
     }
@@ -483,6 +468,8 @@ class ContractEmitter {
   const Contraction& contraction_;
   std::vector<DomainOutput> outputs_;
   DType compute_;
+  bool on_matrix_unit_;
+  Dim depth_;  // as it is multiplied, with what pads it
   ContractBlocking blocking_;
   int tile_width_;            // columns that a register tile has of each part
   std::int64_t block_width_;  // and a task
@@ -490,6 +477,7 @@ class ContractEmitter {
   std::optional<StridedOperand> strided_rows_;
   std::optional<RowGroups> groups_;
   std::optional<MemoryRef> partial_;
+  std::optional<MemoryRef> sums_;
   std::optional<MemoryRef> packed_rows_;
   std::optional<MemoryRef> packed_columns_;
   Index batch_;
@@ -501,17 +489,44 @@ class ContractEmitter {
   Expr column_count_ = kNoExpr;
 };
 
+// Whether the value's elements are those of inputs and constants, at other places.
+bool is_moved_only(const Value* value) {
+  const Node* const producer = value->producer();
+  if (producer == nullptr || producer->op() == "constant") return true;
+  const FusionTrait trait = op_def(*producer).trait;
+  if (trait != FusionTrait::View && trait != FusionTrait::Broadcast) return false;
+  for (int i = 0; i < producer->num_operands(); ++i) {
+    const Value* const operand = producer->operand(i);
+    if (operand->dtype() == value->dtype() && !is_moved_only(operand)) return false;
+  }
+  return true;
+}
+
+// Whether the matmul goes to the target's matrix unit. That adds in an order of its own and takes
+// subnormals for zero, so strict numerics do without. A left operand that the kernel computes is
+// f32 there; the unit would have it rounded.
+bool on_matrix_unit(const Contraction& contraction, const LowerOptions& options) {
+  const auto is_bf16 = [](const Value* value) { return value->dtype() == DType::BF16; };
+  return options.target->has_amx_bf16 && !options.strict && contraction.weights != nullptr &&
+         is_bf16(contraction.a) && is_bf16(contraction.b) && is_moved_only(contraction.a);
+}
+
 // The left operand as the micro-kernel can read it in place: f32 or f64, strided, rows merged if
-// the contraction merges them.
+// the contraction merges them. On the matrix unit: bf16, each row side by side and without padding.
 std::optional<StridedOperand> strided_rows(const GroupLowering& lowering,
-                                           const Contraction& contraction) {
+                                           const Contraction& contraction, bool on_matrix_unit) {
   const DType dtype = contraction.a->dtype();
-  if (dtype != DType::F32 && dtype != DType::F64) return std::nullopt;
+  const bool is_wide = dtype == DType::F32 || dtype == DType::F64;
+  if (!is_wide && !on_matrix_unit) return std::nullopt;
+  if (on_matrix_unit && !contraction.depth.divisible_by(kMatrixDepth)) return std::nullopt;
   auto operand = lowering.strided_operand(contraction.a);
-  if (!operand || !contraction.merges_rows) return operand;
-  auto merged = operand->view.reshape({contraction.rows, contraction.depth});
-  if (!merged) return std::nullopt;
-  return StridedOperand{operand->param, std::move(*merged)};
+  if (operand && contraction.merges_rows) {
+    auto merged = operand->view.reshape({contraction.rows, contraction.depth});
+    if (!merged) return std::nullopt;
+    operand->view = std::move(*merged);
+  }
+  if (operand && on_matrix_unit && operand->view.strides.back() != Dim(1)) return std::nullopt;
+  return operand;
 }
 
 }  // namespace
@@ -522,15 +537,17 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
   if (!is_float(contraction.result->dtype())) return fail("integer matmuls are run by a call");
   OPWELD_TRY(std::vector<DomainOutput> outputs, find_outputs(group, contraction));
   GroupLowering lowering(group, options, std::move(name));
+  const bool on_unit = on_matrix_unit(contraction, options);
   if (contraction.weights != nullptr) {
     const DType compute = compute_dtype(contraction.result->dtype());
     const int columns =
-        packed_columns(*options.target, compute, contraction.columns, contraction.parts);
-    lowering.request_packed(contraction.weights, columns, contraction.parts);
+        on_unit ? kMatrixColumns
+                : packed_columns(*options.target, compute, contraction.columns, contraction.parts);
+    lowering.request_packed(contraction.weights, columns, contraction.parts, on_unit);
   }
   lowering.bind_params();
   ContractEmitter emitter(lowering, contraction, std::move(outputs),
-                          strided_rows(lowering, contraction));
+                          strided_rows(lowering, contraction, on_unit), on_unit);
   OPWELD_CHECK(emitter.emit());
   return lowering.finish();
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "tile/tile_ir.h"
+
 namespace opweld::tile {
 
 namespace {
@@ -21,6 +23,8 @@ constexpr std::int64_t round_up_to(std::int64_t value, std::int64_t multiple) {
 
 constexpr std::int64_t kWholeDepth = 1536;
 constexpr std::int64_t kDepthBlock = 384;
+constexpr std::int64_t kWholeMatrixDepth = 1024;
+constexpr std::int64_t kMatrixDepthBlock = 512;
 
 // Of `panels` that lie side by side. Enough tasks for the threads to share evenly, few enough for
 // A's block to be read again: of the counts that leave a thread a few tasks, the one with which the
@@ -40,6 +44,30 @@ std::int64_t panels_per_task(std::int64_t panels, std::int64_t most, std::int64_
   return best;
 }
 
+// Blocks of equal size rather than a short last one.
+std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t multiple) {
+  return round_up_to(ceil_div(size, ceil_div(size, most)), multiple);
+}
+
+ContractBlocking matrix_unit_blocking(const Target& target, const ContractSizes& sizes) {
+  constexpr std::int64_t kMostRows = 8 * kMatrixRows;
+  constexpr std::int64_t kMostPanels = 16;
+  ContractBlocking blocking;
+  blocking.tile_rows = kMatrixRows;
+  blocking.tile_columns = kMatrixColumns;
+  const std::int64_t depth =
+      std::max<std::int64_t>(1, sizes.depth.constant().value_or(kWholeMatrixDepth + 1));
+  const std::int64_t most_depth =
+      depth <= kWholeMatrixDepth ? kWholeMatrixDepth : kMatrixDepthBlock;
+  blocking.depth = equal_blocks(depth, most_depth, kMatrixDepth);
+  const std::int64_t rows = sizes.rows.constant().value_or(kMostRows);
+  blocking.rows = equal_blocks(std::max<std::int64_t>(1, rows), kMostRows, kMatrixRows);
+  const std::int64_t panels =
+      ceil_div(sizes.columns.constant().value_or(0) * sizes.parts, kMatrixColumns);
+  blocking.columns = panels_per_task(panels, kMostPanels, target.cores) * kMatrixColumns;
+  return blocking;
+}
+
 }  // namespace
 
 int packed_columns(const Target& target, DType compute, const Dim& columns, int parts) {
@@ -50,7 +78,8 @@ int packed_columns(const Target& target, DType compute, const Dim& columns, int 
 
 ContractBlocking contract_blocking(const Target& target, DType compute,
                                    const ContractSizes& sizes) {
-  const auto& [rows, columns, depth, packs_rows, parts] = sizes;
+  if (sizes.on_matrix_unit) return matrix_unit_blocking(target, sizes);
+  const auto& [rows, columns, depth, packs_rows, parts, on_matrix_unit] = sizes;
   const std::int64_t element = byte_size(compute);
   ContractBlocking blocking;
   blocking.tile_columns = packed_columns(target, compute, columns, parts);
@@ -67,9 +96,7 @@ ContractBlocking contract_blocking(const Target& target, DType compute,
   const std::int64_t most_rows = large_cache ? 204 : 132;  // whole tiles of 4 and of 6
   blocking.rows = round_down(std::min(fitting, most_rows), blocking.tile_rows);
   if (const auto known = rows.constant(); known && *known > 0) {
-    // Blocks of equal size rather than a short last one.
-    const std::int64_t blocks = ceil_div(*known, blocking.rows);
-    blocking.rows = round_up_to(ceil_div(*known, blocks), blocking.tile_rows);
+    blocking.rows = equal_blocks(*known, blocking.rows, blocking.tile_rows);
   }
 
   // Few panels keep C's block small, but rows that each task packs for itself should serve many

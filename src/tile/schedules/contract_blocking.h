@@ -27,6 +27,7 @@ struct ContractSizes {
   Dim depth;
   bool packs_rows = false;  // each task packs its rows of the left operand
   int parts = 1;            // matrices of which a register tile holds the same columns
+  bool on_matrix_unit = false;
 };
 
 // Register tile: twelve accumulators (24 with 32 registers), the smaller side of the tile held in
@@ -37,10 +38,15 @@ struct ContractSizes {
 // that they are packed less often. Ahead: enough for the tiles of a full block to fetch the next
 // panel between them; weights come from memory or from a cache that cores share, and the first tile
 // of a panel would wait for them.
+//
+// On a matrix unit a tile is what a MatrixDot computes, and the depth counts as padded to its
+// steps. The sums of a block of depth go through memory, but the panel of B should stay in the
+// first-level cache while A passes by: the depth is whole up to 1024, and longer ones go in equal
+// blocks of up to 512.
 ContractBlocking contract_blocking(const Target& target, DType compute, const ContractSizes& sizes);
 
-// Width of the panels that a right operand of `columns` columns is packed into: as many vectors as
-// pad the fewest columns. They are shared out evenly among the parts.
+// Width of the panels that a right operand of `columns` columns is packed into for vectors: as many
+// of them as pad the fewest columns. They are shared out evenly among the parts.
 int packed_columns(const Target& target, DType compute, const Dim& columns, int parts);
 
 }  // namespace opweld::tile

@@ -71,13 +71,18 @@ void GroupLowering::bind_params() {
 MemoryRef GroupLowering::bind_constant(const Value* value, const std::string& name) {
   const auto packed = packed_.find(value);
   if (packed == packed_.end()) return program_.input(name, value->dtype(), value->shape());
-  const auto [columns, parts] = packed->second;
+  const auto [columns, parts, pairs] = packed->second;
   Shape shape = value->shape();
   const Dim depth = shape[shape.size() - 2];
   const Dim panels = ceil_div(floor_div(shape.back(), Dim(parts)), Dim(columns / parts));
   shape.resize(shape.size() - 2);
-  shape.insert(shape.end(), {panels, depth, columns});
-  return program_.packed_input(name, value->dtype(), shape, columns, false, parts);
+  if (pairs) {
+    shape.insert(shape.end(),
+                 {panels, ceil_div(depth, Dim(kMatrixDepth)) * (kMatrixDepth / 2), 2 * columns});
+  } else {
+    shape.insert(shape.end(), {panels, depth, columns});
+  }
+  return program_.packed_input(name, value->dtype(), shape, columns, false, parts, pairs);
 }
 
 Expr GroupLowering::grid(const std::string& name, const Dim& extent, std::int64_t step) {
@@ -93,8 +98,13 @@ Status GroupLowering::serial(const std::string& name, const Dim& extent, const L
 
 Status GroupLowering::serial(const std::string& name, Expr extent, const Dim& bound,
                              const LoopBody& body) {
+  return serial(name, extent, bound, 1, body);
+}
+
+Status GroupLowering::serial(const std::string& name, Expr extent, const Dim& bound,
+                             std::int64_t step, const LoopBody& body) {
   Status status;
-  program_.serial(name, extent, [&](Expr variable) {
+  program_.serial(name, extent, step, [&](Expr variable) {
     const ElementBuilder::Scope scope(elements_);
     math_.set_bound(variable, bound);
     status = body(variable);

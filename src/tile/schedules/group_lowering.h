@@ -40,9 +40,10 @@ class GroupLowering {
   GroupLowering(const Graph& group, const LowerOptions& options, std::string name);
 
   // Asks for a constant matrix [.., K, N] in panels of `columns` columns, an equal share of them
-  // from each of the `parts` matrices that lie side by side in it. Before bind_params.
-  void request_packed(const Value* constant, int columns, int parts = 1) {
-    packed_[constant] = {columns, parts};
+  // from each of the `parts` matrices that lie side by side in it, and with its depth in `pairs`
+  // (see Param). Before bind_params.
+  void request_packed(const Value* constant, int columns, int parts = 1, bool pairs = false) {
+    packed_[constant] = {columns, parts, pairs};
   }
   // Inputs, constants of more than one element and outputs become params, in that order.
   void bind_params();
@@ -59,6 +60,8 @@ class GroupLowering {
   Status serial(const std::string& name, const Dim& extent, const LoopBody& body);
   // With an extent known only as an expression, at most `bound`.
   Status serial(const std::string& name, Expr extent, const Dim& bound, const LoopBody& body);
+  Status serial(const std::string& name, Expr extent, const Dim& bound, std::int64_t step,
+                const LoopBody& body);
   Status vector(const std::string& name, const Dim& extent, int unroll, const LoopBody& body);
   Status vector(const std::string& name, Expr extent, const Dim& bound, int unroll,
                 const LoopBody& body);
@@ -100,6 +103,7 @@ class GroupLowering {
   struct Packing {
     int columns;
     int parts;
+    bool pairs;
   };
   std::map<const Value*, Packing> packed_;
   std::map<const Value*, MemoryRef> output_params_;

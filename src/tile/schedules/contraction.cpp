@@ -1,0 +1,90 @@
+#include "tile/schedules/contraction.h"
+
+#include <algorithm>
+
+#include "ops/op.h"
+
+namespace opweld::tile {
+
+Expected<Contraction> find_contraction(const Graph& group) {
+  Contraction found;
+  for (const auto& node : group.nodes()) {
+    if (op_def(*node).trait != FusionTrait::Contract) continue;
+    if (found.node != nullptr) return fail("it has two matmuls");
+    found.node = node.get();
+  }
+  if (found.node == nullptr) return fail("it has no matmul");
+  found.grouped = found.node->op() == "grouped_matmul";
+  if (found.grouped && found.node->num_operands() > 3) found.bias = found.node->operand(3);
+  found.a = found.node->operand(0);
+  found.b = found.node->operand(1);
+  found.result = found.node->result();
+  const Node* const producer = found.b->producer();
+  const bool constant = producer != nullptr && producer->op() == "constant";
+  // A constant of one element is a number of the program, and no param that could be packed.
+  const bool is_param = constant && found.b->type().num_elements() != Dim(1);
+  if (is_param && found.b->uses().size() == 1) found.weights = found.b;
+  const Shape& shape = found.result->shape();
+  const auto rank = shape.size();
+  found.columns = shape[rank - 1];
+  found.depth = found.a->shape().back();
+  found.batch.assign(shape.begin(), shape.end() - 2);
+  found.rows = shape[rank - 2];
+  const bool plain_weights = found.b->rank() == 2 && found.a->rank() == found.result->rank();
+  if (plain_weights && !found.batch.empty()) {
+    found.merges_rows = true;
+    found.rows *= num_elements(found.batch);
+    found.batch.clear();
+  }
+  return found;
+}
+
+namespace {
+
+constexpr int kMostParts = 2;
+
+// Whether the slice takes columns [i * width, (i + 1) * width) of a value of that shape, for
+// some i.
+bool takes_part(const Node& slice, const Shape& shape, const Dim& width) {
+  const Shape& starts = slice.attributes().shape("starts");
+  const Ints& steps = slice.attributes().ints("steps");
+  for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) {
+    if (starts[axis] != Dim(0) || slice.result()->shape()[axis] != shape[axis]) return false;
+  }
+  return std::ranges::all_of(steps, [](auto step) { return step == 1; }) &&
+         slice.result()->shape().back() == width && mod(starts.back(), width) == Dim(0);
+}
+
+// The shape of what is stored where the matmul's result is read in parts; empty where it is not.
+Shape shape_of_parts(const Graph& group, const Contraction& contraction) {
+  const auto columns = contraction.columns.constant();
+  const bool one_matrix = contraction.b->rank() == 2 || contraction.grouped;
+  if (contraction.weights == nullptr || !one_matrix || !columns) return {};
+  if (*columns % kMostParts != 0) return {};
+  Shape shape = contraction.result->shape();
+  const Dim width = *columns / kMostParts;
+  bool found = false;
+  for (const auto& node : group.nodes()) {
+    if (node->op() != "slice" || node->operand(0)->shape() != shape) continue;
+    if (!takes_part(*node, shape, width)) return {};
+    found = true;
+  }
+  if (!found) return {};
+  shape.back() = width;
+  return shape;
+}
+
+}  // namespace
+
+Expected<std::vector<DomainOutput>> find_outputs(const Graph& group, Contraction& contraction) {
+  constexpr std::string_view kRefusal = "an output does not have the shape of the matmul's result";
+  auto outputs = outputs_over(group, contraction.result->shape(), kRefusal);
+  if (outputs) return outputs;
+  const Shape shape = shape_of_parts(group, contraction);
+  if (shape.empty()) return outputs;
+  contraction.parts = kMostParts;
+  contraction.columns = shape.back();
+  return outputs_over(group, shape, kRefusal);
+}
+
+}  // namespace opweld::tile

@@ -1,0 +1,35 @@
+// What the `contract` schedule multiplies, as found in a group.
+#pragma once
+
+#include <vector>
+
+#include "tile/schedules/group_lowering.h"
+
+namespace opweld::tile {
+
+// The matmul of a group: result [batch..., M, N] = a [.., M, K] . b [.., K, N]; of a grouped one,
+// result [M, N] = a [M, K] . b [group, K, N].
+struct Contraction {
+  const Node* node = nullptr;
+  const Value* a = nullptr;
+  const Value* b = nullptr;
+  const Value* result = nullptr;
+  Shape batch;  // batch axes that are walked one by one
+  Dim rows;     // M; leading axes are merged into it when b has no batch axes
+  Dim columns;  // of what is stored: N / parts
+  Dim depth;
+  // The result is read in so many slices of equal width, element by element, and not as a whole.
+  int parts = 1;
+  const Value* weights = nullptr;  // b, if it is packed once outside the kernel
+  bool merges_rows = false;
+  bool grouped = false;
+  const Value* bias = nullptr;  // of a grouped one, [group, N]
+};
+
+// Fails where the group is not one matmul and what reads it.
+Expected<Contraction> find_contraction(const Graph& group);
+
+// The outputs over the result of the matmul, or over parts of it, which it then notes.
+Expected<std::vector<DomainOutput>> find_outputs(const Graph& group, Contraction& contraction);
+
+}  // namespace opweld::tile
