@@ -86,6 +86,13 @@ std::optional<std::int64_t> checked_num_elements(const Sizes& sizes) {
   return count;
 }
 
+std::optional<std::int64_t> checked_num_bytes(DType dtype, const Sizes& sizes) {
+  const auto count = checked_num_elements(sizes);
+  constexpr auto kLimit = std::numeric_limits<std::int64_t>::max() / 16;
+  if (!count || *count > kLimit) return std::nullopt;
+  return *count * byte_size(dtype);
+}
+
 std::int64_t num_elements(const Sizes& sizes) {
   const auto count = checked_num_elements(sizes);
   assert(count);
@@ -97,17 +104,15 @@ std::string to_string(const Sizes& sizes) {
 }
 
 Expected<Tensor> Tensor::allocate(DType dtype, Sizes sizes) {
-  const auto count = checked_num_elements(sizes);
-  constexpr auto kLimit = std::numeric_limits<std::int64_t>::max() / 16;
-  if (!count || *count > kLimit) {
+  const auto bytes = checked_num_bytes(dtype, sizes);
+  if (!bytes) {
     return fail("a tensor cannot have the sizes {} (negative, or too large to address)",
                 to_string(sizes));
   }
-  const auto bytes = static_cast<std::size_t>(*count) * static_cast<std::size_t>(byte_size(dtype));
-  std::shared_ptr<std::byte> block = allocate_block(bytes);
+  std::shared_ptr<std::byte> block = allocate_block(static_cast<std::size_t>(*bytes));
   if (block == nullptr) {
     return fail("out of memory: a tensor of {} {} needs {} bytes", to_string(dtype),
-                to_string(sizes), bytes);
+                to_string(sizes), *bytes);
   }
   Tensor tensor;
   tensor.dtype_ = dtype;

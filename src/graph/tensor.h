@@ -24,6 +24,9 @@ std::int64_t num_elements(const Sizes& sizes);
 // The same for sizes that nobody has checked: nothing when one is negative or the product
 // overflows.
 std::optional<std::int64_t> checked_num_elements(const Sizes& sizes);
+// Bytes of a tensor of these sizes; nothing where checked_num_elements() is, or too many to
+// address.
+std::optional<std::int64_t> checked_num_bytes(DType dtype, const Sizes& sizes);
 std::string to_string(const Sizes& sizes);  // "[2, 3]"
 
 class Tensor {

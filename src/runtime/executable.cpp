@@ -529,12 +529,8 @@ Expected<std::vector<Sizes>> Executable::output_sizes(std::span<const Tensor> in
 }
 
 Expected<Tensor> Executable::State::take_result(DType dtype, const Sizes& sizes) {
-  const std::shared_ptr<std::byte> block = [&]() -> std::shared_ptr<std::byte> {
-    const auto count = checked_num_elements(sizes);
-    std::int64_t bytes = 0;
-    if (!count || __builtin_mul_overflow(*count, byte_size(dtype), &bytes)) return nullptr;
-    return results.take(static_cast<std::size_t>(bytes));
-  }();
+  const auto bytes = checked_num_bytes(dtype, sizes);
+  const auto block = bytes ? results.take(static_cast<std::size_t>(*bytes)) : nullptr;
   // It knows what to say of a tensor that cannot be had.
   if (block == nullptr) return Tensor::allocate(dtype, sizes);
   return Tensor::borrow_mutable(dtype, sizes, block.get(), block);

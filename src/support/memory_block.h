@@ -13,10 +13,9 @@ inline constexpr std::size_t kBlockAlignment = 64;
 // before it is used. The last owner frees them.
 //
 // A block of a megabyte or more asks for the system's huge pages (2 MB on x86-64 Linux). On pages
-// of 4 KB a matmul that streams its weights spends a good part of its time in walks of the page
-// table, twice as long in a virtual machine; and their scattered addresses crowd some sets of the
-// second cache while others stay empty. Where huge pages cannot be had the block is an ordinary
-// one.
+// of 4 KB a matmul that streams its weights waits for walks of the page table, above all in a
+// virtual machine, and their scattered addresses crowd some sets of the second cache while others
+// stay empty. Where huge pages cannot be had the block is an ordinary one.
 std::shared_ptr<std::byte> allocate_block(std::size_t bytes);
 
 }  // namespace opweld

@@ -93,13 +93,7 @@ TEST(GroupedMatmul, NanAndInfinityStayInTheirGroup) {
 // y_i = x_i w_i + b_i over lists, by plain loops, against concat, stacked weights and slices.
 TEST(GroupedMatmul, ListsAreConcatAndStackedWeights) {
   std::mt19937 generator(1);
-  const auto random = [&](Sizes sizes) {
-    Tensor tensor = zeros(DType::F32, std::move(sizes));
-    for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
-      tensor.set_double(i, static_cast<double>(generator() % 21) - 10);
-    }
-    return tensor;
-  };
+  const auto random = [&](Sizes sizes) { return small_integers(generator, std::move(sizes)); };
   constexpr std::int64_t kDepth = 5;
   constexpr std::int64_t kColumns = 3;
   Graph graph;

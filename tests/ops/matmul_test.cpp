@@ -23,13 +23,7 @@ TEST(Matmul, IntegersWrap) {
 // Sums of products of small integers are exact, so they must agree with int64 to the last bit.
 TEST(Matmul, EveryWidth) {
   std::mt19937 generator(1);
-  const auto random = [&](Sizes sizes) {
-    Tensor tensor = zeros(DType::F32, std::move(sizes));
-    for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
-      tensor.set_double(i, static_cast<double>(generator() % 21) - 10);
-    }
-    return tensor;
-  };
+  const auto random = [&](Sizes sizes) { return small_integers(generator, std::move(sizes)); };
   for (const std::int64_t n : {1, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65, 640}) {
     const Tensor a = random({5, 33});
     const Tensor b = random({33, n});

@@ -45,6 +45,15 @@ inline Tensor floats(Sizes sizes, const std::vector<double>& values) {
   return make_tensor(DType::F32, std::move(sizes), values);
 }
 
+// Integers in [-10, 10] as f32: sums of their products are exact.
+inline Tensor small_integers(std::mt19937& generator, Sizes sizes) {
+  Tensor tensor = zeros(DType::F32, std::move(sizes));
+  for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
+    tensor.set_double(i, static_cast<double>(generator() % 21) - 10);
+  }
+  return tensor;
+}
+
 // Arbitrary bits, so NaN payloads and denormals among floats; bools are 0 or 1.
 inline Tensor random_bits(DType dtype, Sizes sizes, unsigned seed) {
   Tensor tensor = zeros(dtype, std::move(sizes));

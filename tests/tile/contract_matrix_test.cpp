@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "tile/gate_pair.h"
 #include "tile/group_runner.h"
 
 namespace opweld::testing {
@@ -174,20 +175,7 @@ TEST_P(MatrixContract, GatePairsShareATile) {
   for (const std::int64_t depth : {45, 64, 1100}) {
     for (const std::int64_t columns : {1, 7, 16, 17, 33, 48}) {
       SCOPED_TRACE(fmt::format("depth {}, {} columns", depth, columns));
-      const GroupRunner pair =
-          group(fmt::format(R"(graph g(%x: bf16[b, s, {2}], %r: bf16[b, s, {0}]) {{
-        %w = constant {{value = bf16[{2}, {1}] random 3}}
-        %c = constant {{value = bf16[{1}] random 4}}
-        %m = matmul(%x, %w)
-        %d = add(%m, %c)
-        %u = slice(%d) {{starts = <0, 0, {0}>, sizes = <b, s, {0}>, steps = [1, 1, 1]}}
-        %g = slice(%d) {{starts = <0, 0, 0>, sizes = <b, s, {0}>, steps = [1, 1, 1]}}
-        %a = sigmoid(%g)
-        %p = mul(%u, %a)
-        %y = add(%p, %r)
-        return %y as "y"
-      }})",
-                            columns, 2 * columns, depth));
+      const GroupRunner pair = group(gate_pair("bf16", depth, columns));
       for (const std::int64_t s : {0, 1, 16, 21}) pair.check({{"b", 2}, {"s", s}});
     }
   }

@@ -1,3 +1,4 @@
+#include "tile/gate_pair.h"
 #include "tile/group_runner.h"
 
 namespace opweld::testing {
@@ -81,20 +82,7 @@ TEST(ContractSchedule, TransposedAndSplitOperandsAreReadInPlace) {
 TEST(ContractSchedule, GatePairsShareARegisterTile) {
   for (const char* target : {"host", "host-avx2"}) {
     for (const int columns : {1, 7, 16, 24, 33, 48, 100}) {
-      const GroupRunner group(fmt::format(R"(graph g(%x: f32[b, s, 9], %r: f32[b, s, {0}]) {{
-        %w = constant {{value = f32[9, {1}] random 3}}
-        %c = constant {{value = f32[{1}] random 4}}
-        %m = matmul(%x, %w)
-        %d = add(%m, %c)
-        %u = slice(%d) {{starts = <0, 0, {0}>, sizes = <b, s, {0}>, steps = [1, 1, 1]}}
-        %g = slice(%d) {{starts = <0, 0, 0>, sizes = <b, s, {0}>, steps = [1, 1, 1]}}
-        %a = sigmoid(%g)
-        %p = mul(%u, %a)
-        %y = add(%p, %r)
-        return %y as "y"
-      }})",
-                                          columns, 2 * columns),
-                              KernelKind::Contract, target);
+      const GroupRunner group(gate_pair("f32", 9, columns), KernelKind::Contract, target);
       for (std::int64_t s = 0; s <= 13; ++s) group.check({{"b", 2}, {"s", s}});
       group.check({{"b", 2}, {"s", 300}});
     }

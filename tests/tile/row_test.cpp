@@ -5,12 +5,13 @@
 namespace opweld::testing {
 namespace {
 
+constexpr const char* kSoftmax = R"(graph g(%x: f32[a, n]) {
+  %y = softmax(%x) {axis = 1}
+  return %y as "y"
+})";
+
 TEST(RowSchedule, SoftmaxOverTheLastAxis) {
-  const GroupRunner group(R"(graph g(%x: f32[a, n]) {
-    %y = softmax(%x) {axis = 1}
-    return %y as "y"
-  })",
-                          KernelKind::Row);
+  const GroupRunner group(kSoftmax, KernelKind::Row);
   for (const std::int64_t n : kLengths) group.check({{"a", 3}, {"n", n}});
   group.check({{"a", 0}, {"n", 5}});
 }
@@ -85,11 +86,7 @@ int count_of(const std::string& text, const std::string& what) {
 }
 
 TEST(RowSchedule, PrefetchesTheNextRowInTheLastPass) {
-  const GroupRunner softmax(R"(graph g(%x: f32[a, n]) {
-    %y = softmax(%x) {axis = 1}
-    return %y as "y"
-  })",
-                            KernelKind::Row);
+  const GroupRunner softmax(kSoftmax, KernelKind::Row);
   const std::string text = softmax.program_text();
   EXPECT_EQ(count_of(text, "prefetch "), 1) << text;
   EXPECT_LT(text.find("store y0"), text.find("prefetch x0[min(i0 + 1, {a - 1}), ")) << text;

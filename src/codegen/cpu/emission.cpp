@@ -1,6 +1,8 @@
 #include "codegen/cpu/emission.h"
 
 #include <algorithm>
+#include <cassert>
+#include <utility>
 
 namespace opweld::cpu {
 
@@ -84,6 +86,33 @@ llvm::AllocaInst* Emission::new_alloca(llvm::Type* type, const llvm::Twine& name
 
 llvm::BasicBlock* Emission::new_block(const llvm::Twine& name) {
   return llvm::BasicBlock::Create(context, name, function);
+}
+
+Emission::Values Emission::branch(llvm::Value* condition, FunctionRef<Values()> then,
+                                  FunctionRef<Values()> otherwise) {
+  llvm::BasicBlock* const then_block = new_block("then");
+  llvm::BasicBlock* const else_block = new_block("else");
+  llvm::BasicBlock* const join = new_block("join");
+  builder.CreateCondBr(condition, then_block, else_block);
+  const auto emit_side = [&](llvm::BasicBlock* block, FunctionRef<Values()> side) {
+    builder.SetInsertPoint(block);
+    Values values = side();
+    llvm::BasicBlock* const end = builder.GetInsertBlock();
+    builder.CreateBr(join);
+    return std::pair{std::move(values), end};
+  };
+  const auto [then_values, then_end] = emit_side(then_block, then);
+  const auto [else_values, else_end] = emit_side(else_block, otherwise);
+  assert(then_values.size() == else_values.size());
+  builder.SetInsertPoint(join);
+  Values values;
+  for (std::size_t i = 0; i < then_values.size(); ++i) {
+    auto* const value = builder.CreatePHI(then_values[i]->getType(), 2);
+    value->addIncoming(then_values[i], then_end);
+    value->addIncoming(else_values[i], else_end);
+    values.push_back(value);
+  }
+  return values;
 }
 
 }  // namespace opweld::cpu

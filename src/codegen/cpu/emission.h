@@ -21,6 +21,7 @@
 
 #include "codegen/cpu/index_facts.h"
 #include "codegen/cpu/jit_llvm.h"
+#include "support/function_ref.h"
 #include "tile/tile_ir.h"
 
 namespace opweld::cpu {
@@ -112,6 +113,11 @@ struct Emission {
   // A slot in the frame, which LLVM's SROA turns into registers.
   llvm::AllocaInst* new_alloca(llvm::Type* type, const llvm::Twine& name);
   llvm::BasicBlock* new_block(const llvm::Twine& name);
+  // then() or otherwise(), each giving as many values of the same types, or none; those of the
+  // branch taken. Nothing else that they emit may be read elsewhere.
+  using Values = std::vector<llvm::Value*>;
+  Values branch(llvm::Value* condition, FunctionRef<Values()> then,
+                FunctionRef<Values()> otherwise);
 
   const tile::TileProgram& program;
   ExprPool pool;  // the program's, and what offsets need beyond it

@@ -5,7 +5,6 @@
 #include "codegen/cpu/emit_dot.h"
 
 #include <cassert>
-#include <utility>
 
 #include "codegen/cpu/operations.h"
 
@@ -94,27 +93,9 @@ DotEmitter::Tile DotEmitter::main_loop(const Operands& operands, const Tile& til
   if (!ahead) return run(0);
   if (ahead->eager == kNoExpr) return run(ahead->stride);
 
-  llvm::BasicBlock* const eager = emission_.new_block("eager");
-  llvm::BasicBlock* const steady = emission_.new_block("steady");
-  llvm::BasicBlock* const merge = emission_.new_block("fetched");
-  builder.CreateCondBr(exprs_.value(ahead->eager), eager, steady);
-  const auto branch = [&](llvm::BasicBlock* block, int stride) {
-    builder.SetInsertPoint(block);
-    Tile result = run(stride);
-    builder.CreateBr(merge);
-    return std::pair{std::move(result), builder.GetInsertBlock()};
-  };
-  const auto [eager_tile, eager_end] = branch(eager, ahead->eager_stride);
-  const auto [steady_tile, steady_end] = branch(steady, ahead->stride);
-  builder.SetInsertPoint(merge);
-  Tile merged;
-  for (std::size_t i = 0; i < tile.size(); ++i) {
-    auto* const phi = builder.CreatePHI(operands.accumulator_type, 2);
-    phi->addIncoming(eager_tile[i], eager_end);
-    phi->addIncoming(steady_tile[i], steady_end);
-    merged.push_back(phi);
-  }
-  return merged;
+  return emission_.branch(
+      exprs_.value(ahead->eager), [&] { return run(ahead->eager_stride); },
+      [&] { return run(ahead->stride); });
 }
 
 DotEmitter::Tile DotEmitter::loop(const Operands& operands, Tile tile, llvm::Value* begin,

@@ -194,18 +194,12 @@ void MatrixDotEmitter::step(const Operands& operands, int row_tiles, llvm::Value
 
 void MatrixDotEmitter::branch(llvm::Value* condition, FunctionRef<void()> then,
                               FunctionRef<void()> otherwise) {
-  auto& builder = emission_.builder;
-  llvm::BasicBlock* const then_block = emission_.new_block("then");
-  llvm::BasicBlock* const else_block = emission_.new_block("else");
-  llvm::BasicBlock* const join = emission_.new_block("join");
-  builder.CreateCondBr(condition, then_block, else_block);
-  builder.SetInsertPoint(then_block);
-  then();
-  builder.CreateBr(join);
-  builder.SetInsertPoint(else_block);
-  otherwise();
-  builder.CreateBr(join);
-  builder.SetInsertPoint(join);
+  const auto emit_side = [](FunctionRef<void()> side) {
+    side();
+    return Emission::Values{};
+  };
+  emission_.branch(
+      condition, [&] { return emit_side(then); }, [&] { return emit_side(otherwise); });
 }
 
 void MatrixDotEmitter::load(int tile, llvm::Value* address, llvm::Value* stride) {

@@ -14,30 +14,16 @@ using tile::Access;
 
 namespace {
 
-// then() or otherwise(), each giving null or a value of one type; the value of the branch taken.
-// Nothing that they emit may be read elsewhere.
+// Emission::branch() of one value, or of none, which is null.
 template <typename Then, typename Otherwise>
 llvm::Value* branch(Emission& emission, llvm::Value* condition, const Then& then,
                     const Otherwise& otherwise) {
-  auto& builder = emission.builder;
-  llvm::BasicBlock* const then_block = emission.new_block("then");
-  llvm::BasicBlock* const else_block = emission.new_block("else");
-  llvm::BasicBlock* const join = emission.new_block("join");
-  builder.CreateCondBr(condition, then_block, else_block);
-  builder.SetInsertPoint(then_block);
-  llvm::Value* const then_value = then();
-  llvm::BasicBlock* const then_end = builder.GetInsertBlock();
-  builder.CreateBr(join);
-  builder.SetInsertPoint(else_block);
-  llvm::Value* const else_value = otherwise();
-  llvm::BasicBlock* const else_end = builder.GetInsertBlock();
-  builder.CreateBr(join);
-  builder.SetInsertPoint(join);
-  if (then_value == nullptr) return nullptr;
-  auto* const value = builder.CreatePHI(then_value->getType(), 2);
-  value->addIncoming(then_value, then_end);
-  value->addIncoming(else_value, else_end);
-  return value;
+  const auto as_values = [](llvm::Value* value) {
+    return value == nullptr ? Emission::Values{} : Emission::Values{value};
+  };
+  const Emission::Values values = emission.branch(
+      condition, [&] { return as_values(then()); }, [&] { return as_values(otherwise()); });
+  return values.empty() ? nullptr : values.front();
 }
 
 llvm::Value* nothing() {

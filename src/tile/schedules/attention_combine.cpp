@@ -10,13 +10,7 @@ namespace opweld::tile {
 
 AttentionPartials::AttentionPartials(GroupLowering& lowering, const Attention& attention,
                                      const AttentionTask& task, const Dim& chunks)
-    : lowering_(lowering),
-      program_(lowering.program()),
-      math_(lowering.math()),
-      exprs_(lowering.program().exprs()),
-      attention_(attention),
-      task_(task),
-      chunks_(chunks) {
+    : AttentionPart(lowering, attention, task), chunks_(chunks) {
   const Dim& batch = attention.q->shape()[0];
   const Shape per_chunk{batch, attention.key_heads, task.rows, chunks};
   maximum_ = program_.shared("pm", DType::F32, per_chunk);
@@ -64,14 +58,10 @@ Status AttentionPartials::combine_row(Expr row, const StoreRow& store) {
   program_.serial("c", chunks_, [&](Expr c) {
     maximum = program_.reduce(Combiner::Max, of_chunk(maximum_, c), c);
   });
-  const Expr zero = exprs_.constant(0, DType::F32);
-  const Expr infinite =
-      exprs_.binary(ExprKind::Eq, maximum, exprs_.constant(kMinusInfinity, DType::F32));
-  const Expr shift = program_.map(exprs_.select(infinite, zero, maximum));
+  const Expr shift = shift_of(maximum);
   Expr total = kNoExpr;
   program_.serial("c", chunks_, [&](Expr c) {
-    const Expr weight = program_.map(
-        exprs_.unary(ExprKind::Exp, exprs_.binary(ExprKind::Sub, of_chunk(maximum_, c), shift)));
+    const Expr weight = weight_of(of_chunk(maximum_, c), shift);
     // In the place of the maximum, which has served.
     program_.store(program_.at(maximum_, {task_.batch, task_.key_head, row, c}), weight);
     total =

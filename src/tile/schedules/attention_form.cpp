@@ -64,12 +64,7 @@ Expr AttentionOperand::row_stride() {
 
 AttentionForm::AttentionForm(GroupLowering& lowering, const Attention& attention,
                              const AttentionTask& task, AttentionScores& scores)
-    : lowering_(lowering),
-      program_(lowering.program()),
-      math_(lowering.math()),
-      exprs_(lowering.program().exprs()),
-      attention_(attention),
-      task_(task),
+    : AttentionPart(lowering, attention, task),
       scores_(scores),
       // Whole vectors are read, so rows that are read in place must be whole vectors.
       values_(lowering, task, attention.v, attention.value_head, /*in_place=*/true,
@@ -93,9 +88,13 @@ void AttentionForm::reset() {
                   [&](Expr j) { program_.store(program_.at_offset(result_, j), zero()); });
 }
 
-Expr AttentionForm::shift_of(Expr maximum) {
-  const Expr infinite = exprs_.binary(ExprKind::Eq, maximum, minus_infinity());
-  return program_.map(exprs_.select(infinite, zero(), maximum));
+void AttentionForm::advance(Expr row, const BlockStep& step) {
+  const Expr correction = weight_of(step.old_maximum, step.shift);
+  const Expr old_sum = program_.load(program_.at(sum_, {row}));
+  const Expr scaled = exprs_.binary(ExprKind::Mul, old_sum, correction);
+  program_.store(program_.at(sum_, {row}), exprs_.binary(ExprKind::Add, scaled, step.sum));
+  program_.store(program_.at(maximum_, {row}), step.new_maximum);
+  program_.store(program_.at(correction_, {row}), correction);
 }
 
 std::optional<std::int64_t> AttentionForm::known_key_count() const {

@@ -128,19 +128,12 @@ class KeyLanesForm : public AttentionForm {
     OPWELD_CHECK(
         lowering_.vector("t", count, Dim(kKeyLanesBlock), kAccumulators, [&](Expr t) -> Status {
           const Access at = program_.at(block_, {row, t});
-          const Expr weight = program_.map(
-              exprs_.unary(ExprKind::Exp, exprs_.binary(ExprKind::Sub, program_.load(at), shift)));
+          const Expr weight = weight_of(program_.load(at), shift);
           program_.store(at, weight);
           block_sum = program_.reduce(Combiner::Sum, weight, t);
           return {};
         }));
-    const Expr correction =
-        program_.map(exprs_.unary(ExprKind::Exp, exprs_.binary(ExprKind::Sub, old_maximum, shift)));
-    const Expr old_sum = program_.load(program_.at(sum_, {row}));
-    const Expr scaled = exprs_.binary(ExprKind::Mul, old_sum, correction);
-    program_.store(program_.at(sum_, {row}), exprs_.binary(ExprKind::Add, scaled, block_sum));
-    program_.store(program_.at(maximum_, {row}), new_maximum);
-    program_.store(program_.at(correction_, {row}), correction);
+    advance(row, {old_maximum, new_maximum, shift, block_sum});
     return {};
   }
 

@@ -125,18 +125,11 @@ class RowLanesForm : public AttentionForm {
       const Expr shift = shift_of(new_maximum);
       Expr block_sum = kNoExpr;
       program_.serial("t", count, [&](Expr t) {
-        const Expr weight = program_.map(
-            exprs_.unary(ExprKind::Exp, exprs_.binary(ExprKind::Sub, score_at(t), shift)));
+        const Expr weight = weight_of(score_at(t), shift);
         program_.store(program_.at(block_, {t, j}), weight);
         block_sum = program_.reduce(Combiner::Sum, weight, t);
       });
-      const Expr correction = program_.map(
-          exprs_.unary(ExprKind::Exp, exprs_.binary(ExprKind::Sub, old_maximum, shift)));
-      const Expr old_sum = program_.load(program_.at(sum_, {j}));
-      const Expr scaled = exprs_.binary(ExprKind::Mul, old_sum, correction);
-      program_.store(program_.at(sum_, {j}), exprs_.binary(ExprKind::Add, scaled, block_sum));
-      program_.store(program_.at(maximum_, {j}), new_maximum);
-      program_.store(program_.at(correction_, {j}), correction);
+      advance(j, {old_maximum, new_maximum, shift, block_sum});
       return {};
     });
   }

@@ -41,15 +41,6 @@ Expected<Attention> find_attention(const Graph& group) {
   return attention;
 }
 
-AttentionScores::AttentionScores(GroupLowering& lowering, const Attention& attention,
-                                 const AttentionTask& task)
-    : lowering_(lowering),
-      program_(lowering.program()),
-      math_(lowering.math()),
-      exprs_(lowering.program().exprs()),
-      attention_(attention),
-      task_(task) {}
-
 AttentionScores::Position AttentionScores::position(Expr row) {
   if (task_.head != kNoExpr) return {task_.head, row};
   const Expr head = math_.add(math_.mul(task_.key_head, attention_.heads_per_group),

@@ -52,10 +52,43 @@ struct AttentionTask {
   std::int64_t row_block = 0;
 };
 
+// What every part of the schedule has at hand, and how weights come of scores.
+class AttentionPart {
+ protected:
+  AttentionPart(GroupLowering& lowering, const Attention& attention, const AttentionTask& task)
+      : lowering_(lowering),
+        program_(lowering.program()),
+        math_(lowering.math()),
+        exprs_(lowering.program().exprs()),
+        attention_(attention),
+        task_(task) {}
+
+  Expr zero() { return exprs_.constant(0, DType::F32); }
+  Expr minus_infinity() { return exprs_.constant(kMinusInfinity, DType::F32); }
+  // What to shift scores by: the maximum, but 0 while every score is -inf, so that exp(-inf - 0)
+  // is the right zero.
+  Expr shift_of(Expr maximum) {
+    const Expr infinite = exprs_.binary(ExprKind::Eq, maximum, minus_infinity());
+    return program_.map(exprs_.select(infinite, zero(), maximum));
+  }
+  // exp(score - shift), of a score or of the maximum of some.
+  Expr weight_of(Expr score, Expr shift) {
+    return program_.map(exprs_.unary(ExprKind::Exp, exprs_.binary(ExprKind::Sub, score, shift)));
+  }
+
+  GroupLowering& lowering_;
+  ProgramBuilder& program_;
+  IndexMath& math_;
+  ExprPool& exprs_;
+  const Attention& attention_;
+  const AttentionTask& task_;
+};
+
 // Index expressions and scores of a task.
-class AttentionScores {
+class AttentionScores : private AttentionPart {
  public:
-  AttentionScores(GroupLowering& lowering, const Attention& attention, const AttentionTask& task);
+  AttentionScores(GroupLowering& lowering, const Attention& attention, const AttentionTask& task)
+      : AttentionPart(lowering, attention, task) {}
 
   // Head and query of an absolute row.
   struct Position {
@@ -79,13 +112,6 @@ class AttentionScores {
  private:
   Expected<Expr> mask(Position at, Expr inside, Expr key);
   Expected<Expr> slope(Position at, Expr inside);
-
-  GroupLowering& lowering_;
-  ProgramBuilder& program_;
-  IndexMath& math_;
-  ExprPool& exprs_;
-  const Attention& attention_;
-  const AttentionTask& task_;
 };
 
 // K or V at a task's keys: in place where the micro-kernel can read it, else packed block by block.
@@ -116,7 +142,7 @@ class AttentionOperand {
 
 // The inner loops: from a block of keys to the running maximum, sum and weighted sum of each row.
 // Forms differ in what vector lanes are.
-class AttentionForm {
+class AttentionForm : protected AttentionPart {
  public:
   AttentionForm(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
                 AttentionScores& scores);
@@ -157,20 +183,16 @@ class AttentionForm {
   MemoryRef cache(std::string_view name, Shape shape) {
     return program_.buffer(name, DType::F32, std::move(shape), Buffer::Space::Cache);
   }
+  // The state of a row after a block of keys: what it had, at the new maximum, and the block's sum
+  // of weights. The correction is what its weighted sum has yet to be multiplied by.
+  struct BlockStep {
+    Expr old_maximum, new_maximum;
+    Expr shift;  // by which the block's scores were shifted
+    Expr sum;    // of the block's weights
+  };
+  void advance(Expr row, const BlockStep& step);
   [[nodiscard]] std::optional<std::int64_t> known_key_count() const;
   [[nodiscard]] std::optional<std::int64_t> known_row_count() const;
-  // What to shift scores by: the maximum, but 0 while every score is -inf, so that exp(-inf - 0)
-  // is the right zero.
-  Expr shift_of(Expr maximum);
-  Expr zero() { return exprs_.constant(0, DType::F32); }
-  Expr minus_infinity() { return exprs_.constant(kMinusInfinity, DType::F32); }
-
-  GroupLowering& lowering_;
-  ProgramBuilder& program_;
-  IndexMath& math_;
-  ExprPool& exprs_;
-  const Attention& attention_;
-  const AttentionTask& task_;
   AttentionScores& scores_;
   AttentionOperand values_;
   MemoryRef maximum_, sum_, correction_, result_;
@@ -207,7 +229,7 @@ struct RowState {
 };
 
 // What tasks that share rows, a chunk of the keys each, hand to the one that combines them.
-class AttentionPartials {
+class AttentionPartials : private AttentionPart {
  public:
   AttentionPartials(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
                     const Dim& chunks);
@@ -220,12 +242,6 @@ class AttentionPartials {
  private:
   Status combine_row(Expr row, const StoreRow& store);
 
-  GroupLowering& lowering_;
-  ProgramBuilder& program_;
-  IndexMath& math_;
-  ExprPool& exprs_;
-  const Attention& attention_;
-  const AttentionTask& task_;
   Dim chunks_;
   MemoryRef maximum_, sum_, weighted_, counter_;
 };

@@ -140,13 +140,13 @@ class ContractEmitter {
     if (on_matrix_unit_) return emit_matrix_tiles(count, panel, depth0, depth, last);
     // The row count of a task is known when one task takes all rows or all tasks take as many.
     std::optional<std::int64_t> known;
-    if (groups_) {
-      known = std::nullopt;
-    } else if (const auto rows = contraction_.rows.constant(); rows && *rows <= blocking_.rows) {
-      known = rows;
+    const auto all = contraction_.rows.constant();
+    if (all && *all <= blocking_.rows) {
+      known = all;
     } else if (contraction_.rows.divisible_by(blocking_.rows)) {
       known = blocking_.rows;
     }
+    if (groups_) known.reset();
     return each_row_tile(lowering_, count, known, blocking_.tile_rows, [&](int rows, Expr row) {
       return emit_tile(rows, row, panel, depth0, depth, last);
     });
@@ -205,7 +205,8 @@ class ContractEmitter {
     dot.from_zero = program_.exprs().binary(ExprKind::Eq, depth0, math_.constant(0));
     dot.a = a.start;
     dot.a_row_stride = a.row_stride;
-    dot.b = right_operand(0, row, panel, depth0, depth, last).start;
+    // No register tile, so nothing is fetched ahead.
+    dot.b = right_operand(/*rows=*/0, row, panel, depth0, depth, last).start;
     dot.depth = depth;
     dot.row_count = rows;
     program_.matrix_dot(std::move(dot));
