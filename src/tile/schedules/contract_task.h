@@ -1,0 +1,146 @@
+// What one task of a matmul computes: a block of rows by a block of columns of the result, over the
+// whole depth. Schedules choose the blocks and say where elements go; this has the loops.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "support/function_ref.h"
+#include "tile/schedules/contract_blocking.h"
+#include "tile/schedules/contraction.h"
+#include "tile/schedules/group_lowering.h"
+#include "tile/schedules/register_tile.h"
+#include "tile/schedules/row_groups.h"
+
+namespace opweld::tile {
+
+// The left operand's rows as an earlier stage of the task left them on chip: row i of the task from
+// element i * stride on.
+struct HeldRows {
+  MemoryRef memory;
+  Dim stride;
+};
+
+// An element of the result that is at hand: where it is in the result, and in the task.
+struct ContractElement {
+  Index index;  // of the result, or of what is stored where it is read in parts
+  Expr row;     // m; leading axes merged if the contraction merges them
+  Expr task_row;
+  Expr column;
+  Expr inside;  // lanes for which there is such a column; kNoExpr: all
+};
+
+class ContractTask {
+ public:
+  struct Form {
+    ContractBlocking blocking;
+    bool on_matrix_unit = false;
+    // How the micro-kernel reads the left operand; packed by the task if neither is there.
+    std::optional<StridedOperand> strided_rows = {};
+    std::optional<HeldRows> held_rows = {};
+    // What becomes of an element; called once for every vector of them.
+    std::function<Status(const ContractElement&)> store;
+  };
+  // After bind_params.
+  ContractTask(GroupLowering& lowering, const Contraction& contraction, Form form);
+
+  // Which block: positions are absolute, counts at most those of the blocking.
+  struct Place {
+    Index batch;
+    Expr row0 = kNoExpr;
+    Expr row_count = kNoExpr;
+    Expr column0 = kNoExpr;
+  };
+  Status emit(Place place);
+
+  // Columns of a task's block, of each part.
+  [[nodiscard]] std::int64_t block_width() const { return block_width_; }
+
+ private:
+  void clear_partial();
+  Expr zero() { return program_.exprs().constant(0, compute_); }
+
+  // One block of the depth.
+  Status emit_block(Expr depth0, Expr depth, bool last);
+  // The `count` rows from `first` on of the task's, which meet one right operand.
+  Status emit_run(Expr first, Expr count, Expr depth0, Expr depth, bool last);
+  Status emit_row_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last);
+  // One register tile at row `run_row` of the run's rows and column `panel` of the task's columns.
+  Status emit_tile(int rows, Expr run_row, Expr panel, Expr depth0, Expr depth, bool last);
+  Status emit_matrix_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last);
+  // `rows` rows at row `row` of the task's and column `panel` of its columns.
+  Status emit_matrix_tile(Expr rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last);
+  // Where there is one block of depth, each tile is stored before the next one is computed.
+  MemoryRef sums_of_tile();
+
+  // The offset of the batch axes of a tensor whose matrices have the given strides.
+  Expr batch_offset(const Shape& batch, std::span<const Dim> strides);
+  DotOperand left_operand(Expr row, Expr depth0);
+  // Of the tile of `rows` rows at `row` of the run. Its full tiles fetch the next panel between
+  // them.
+  DotOperand right_operand(int rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last);
+  // Where the panel is that this thread goes on with: beside this one, and behind the task's last
+  // one the first of the next block of depth. Between two tasks with the same columns there is
+  // nothing to be fetched ahead: other rows are what the next task waits for.
+  Expr panel_after(Expr panel, Expr depth0, bool last,
+                   FunctionRef<Expr(Expr column, Expr depth_start)> panel_at);
+
+  Index operand_index(const Value* operand, Expr first, Expr second);
+  // Row-major rows x depth block of the left operand, computed as any element is.
+  Status pack_rows(Expr depth0, Expr depth);
+  // Panels of the right operand: [panel][depth][width], columns past the end filled with zeros.
+  Status pack_columns(Expr depth0, Expr depth);
+
+  // Where the sums of a tile lie: row i, column j of all parts.
+  using SumAt = FunctionRef<Access(Expr i, Expr j)>;
+  // The products of element (m, n), one for each part, from a tile; those of columns past the end,
+  // not `inside`, mean nothing.
+  Status define_products(SumAt sum_at, Expr i, Expr j, const Index& index, Expr inside);
+  Status store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel);
+
+  GroupLowering& lowering_;
+  ProgramBuilder& program_;
+  IndexMath& math_;
+  const Contraction& contraction_;
+  Form form_;
+  const ContractBlocking& blocking_;
+  DType compute_;
+  bool packs_rows_;
+  Dim depth_;                 // as it is multiplied, with what pads it
+  int tile_width_;            // columns that a register tile has of each part
+  std::int64_t block_width_;  // and a task
+  std::optional<MemoryRef> packed_weights_;
+  std::optional<RowGroups> groups_;
+  std::optional<MemoryRef> partial_;
+  std::optional<MemoryRef> sums_;
+  std::optional<MemoryRef> packed_rows_;
+  std::optional<MemoryRef> packed_columns_;
+  Place place_;
+  Expr run0_ = kNoExpr;  // of the task's rows, the first that is multiplied now
+  Expr run_rows_ = kNoExpr;
+  Expr column_count_ = kNoExpr;
+};
+
+// The index [leading..., last] of a tensor whose leading axes were merged into `row`.
+Index merged_index(IndexMath& math, const Shape& shape, Expr row, Expr last);
+
+// Whether the matmul goes to the target's matrix unit. That adds in an order of its own and takes
+// subnormals for zero, so strict numerics do without. A left operand that the kernel computes is
+// f32 there; the unit would have it rounded. `held`: it is computed, but rounded and on chip.
+bool on_matrix_unit(const Contraction& contraction, const LowerOptions& options, bool held = false);
+
+// Has the weights packed as the micro-kernel reads them, if they are constant. Before bind_params.
+void request_packed_weights(GroupLowering& lowering, const Contraction& contraction,
+                            bool on_matrix_unit);
+
+// The left operand as the micro-kernel can read it in place: f32 or f64, strided, rows merged if
+// the contraction merges them. On the matrix unit: bf16, each row side by side and without padding.
+// After bind_params.
+std::optional<StridedOperand> strided_rows(const GroupLowering& lowering,
+                                           const Contraction& contraction, bool on_matrix_unit);
+
+// The depth as it is multiplied: a matrix unit has it padded.
+Dim multiplied_depth(const Contraction& contraction, bool on_matrix_unit);
+
+}  // namespace opweld::tile
