@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "support/expected.h"
 #include "target/target.h"
+#include "tile/blocking.h"
 #include "tile/tile_ir.h"
 
 namespace opweld::tile {
@@ -19,6 +20,8 @@ struct LowerOptions {
   // Strict numerics: every node's value is rounded to its dtype as if stored, and nothing is
   // contracted or reassociated differently from the unfused kernels.
   bool strict = false;
+  // Sizes of blocks other than those that follow from the target; one of the kernel's choices.
+  Blocking blocking = {};
 };
 
 // The kernel's params are the group's inputs (constants of the group's constant nodes included, as
@@ -32,6 +35,8 @@ struct LoweredKernel {
     Tensor value;
   };
   std::vector<ConstantParam> constants;
+  // Asked of a kernel that has its default sizes.
+  BlockingChoices choices = {};
 };
 
 // Fails, with the reason, when the schedule does not serve the group.

@@ -65,7 +65,7 @@ inline void expect_close(const Tensor& actual, const Tensor& expected, DType dty
 class GroupRunner {
  public:
   GroupRunner(const std::string& text, KernelKind kind, const std::string& target = "host",
-              bool strict = false) {
+              bool strict = false, const tile::Blocking& blocking = {}) {
     auto graph = parse_graph(text);
     if (!graph) {
       ADD_FAILURE() << graph.error().message;
@@ -78,7 +78,7 @@ class GroupRunner {
       return;
     }
     target_ = *found;
-    auto lowered = tile::lower(*graph_, kind, {&target_, strict}, "group");
+    auto lowered = tile::lower(*graph_, kind, {&target_, strict, blocking}, "group");
     if (!lowered) {
       error_ = lowered.error().message;
       return;
@@ -107,6 +107,7 @@ class GroupRunner {
   // Why the schedule refused the group; empty when it did not.
   [[nodiscard]] const std::string& error() const { return error_; }
   [[nodiscard]] const Graph& graph() const { return *graph_; }
+  [[nodiscard]] const tile::BlockingChoices& choices() const { return lowered_->choices; }
   [[nodiscard]] std::string program_text() const { return to_text(lowered_->program); }
 
   [[nodiscard]] std::vector<Tensor> random_inputs(const Bindings& bindings,

@@ -71,6 +71,13 @@ class AttentionEmitter {
     return emit_either();
   }
 
+  [[nodiscard]] BlockingChoices choices() const {
+    const auto known = attention_.queries.constant();
+    const bool is_few = known && *known >= 1 && *known <= kFewQueries;
+    return attention_choices(attention_, lowering_.options(),
+                             is_few ? few(attention_.queries).task : many());
+  }
+
  private:
   // ---- many queries ----
 
@@ -85,7 +92,9 @@ class AttentionEmitter {
   AttentionTask many() const {
     AttentionTask task;
     task.queries = task.rows = attention_.queries;
-    task.row_block = row_lanes_block(*lowering_.options().target, attention_.queries);
+    task.row_block = row_lanes_block(*lowering_.options().target, attention_.queries,
+                                     lowering_.options().blocking.queries);
+    task.key_block = keys_at_once(kRowLanesBlock);
     return task;
   }
 
@@ -100,6 +109,11 @@ class AttentionEmitter {
   }
 
   // ---- few queries ----
+
+  std::int64_t keys_at_once(std::int64_t usual) const {
+    const std::int64_t chosen = lowering_.options().blocking.key_block;
+    return chosen != 0 ? chosen : usual;
+  }
 
   struct Few {
     AttentionTask task;
@@ -116,10 +130,12 @@ class AttentionEmitter {
     few.task.rows = queries * attention_.heads_per_group;
     const auto rows = few.task.rows.constant();
     few.key_lanes = rows && *rows <= kKeyLanesRows;
-    few.task.row_block =
-        few.key_lanes ? *rows : row_lanes_block(*lowering_.options().target, few.task.rows);
+    few.task.row_block = few.key_lanes ? *rows
+                                       : row_lanes_block(*lowering_.options().target, few.task.rows,
+                                                         lowering_.options().blocking.queries);
     few.row_blocks = ceil_div(few.task.rows, Dim(few.task.row_block));
-    few.chunk = kChunkBlocks * (few.key_lanes ? kKeyLanesBlock : kRowLanesBlock);
+    few.task.key_block = keys_at_once(few.key_lanes ? kKeyLanesBlock : kRowLanesBlock);
+    few.chunk = kChunkBlocks * few.task.key_block;
     few.chunks = max(ceil_div(attention_.keys, Dim(few.chunk)), Dim(1));
     return few;
   }
@@ -332,7 +348,9 @@ Expected<LoweredKernel> lower_attention(const Graph& group, const LowerOptions& 
   lowering.bind_params();
   AttentionEmitter emitter(lowering, attention, std::move(outputs));
   OPWELD_CHECK(emitter.emit());
-  return lowering.finish();
+  LoweredKernel kernel = lowering.finish();
+  kernel.choices = emitter.choices();
+  return kernel;
 }
 
 }  // namespace opweld::tile

@@ -23,11 +23,11 @@ class KeyLanesForm : public AttentionForm {
       : AttentionForm(lowering, attention, task, scores),
         registers_(lowering.options().target->vector_registers) {}
 
-  [[nodiscard]] std::int64_t key_block() const override { return kKeyLanesBlock; }
+  [[nodiscard]] std::int64_t key_block() const override { return task_.key_block; }
 
   void make_buffers() override {
     queries_ = cache("q", {task_.row_block, attention_.head});
-    block_ = cache("s", {task_.row_block, kKeyLanesBlock});
+    block_ = cache("s", {task_.row_block, task_.key_block});
     AttentionForm::make_buffers();
   }
 
@@ -45,8 +45,8 @@ class KeyLanesForm : public AttentionForm {
     OPWELD_CHECK(emit_products(key0, count));
     OPWELD_CHECK(lowering_.serial("r", task_.row_count, Dim(task_.row_block),
                                   [&](Expr row) { return emit_softmax(row, key0, count); }));
-    OPWELD_CHECK(values_.pack(key0, count, kKeyLanesBlock));
-    const Weights weights{block_, math_.constant(kKeyLanesBlock), math_.constant(1)};
+    OPWELD_CHECK(values_.pack(key0, count, task_.key_block));
+    const Weights weights{block_, math_.constant(task_.key_block), math_.constant(1)};
     const int rows = largest_row_tile();
     const int vectors = std::min(8, (registers_ - 8) / rows);
     return weighted_sum(weights, {rows, power_of_two(vectors)}, key0, count, careful);
@@ -112,7 +112,7 @@ class KeyLanesForm : public AttentionForm {
     constexpr int kAccumulators = 2;
     Expr block_maximum = kNoExpr;
     OPWELD_CHECK(
-        lowering_.vector("t", count, Dim(kKeyLanesBlock), kAccumulators, [&](Expr t) -> Status {
+        lowering_.vector("t", count, Dim(task_.key_block), kAccumulators, [&](Expr t) -> Status {
           const Access at = program_.at(block_, {row, t});
           OPWELD_TRY(const Expr score, scores_.score(program_.load(at), math_.add(task_.row0, row),
                                                      math_.add(key0, t)));
@@ -126,7 +126,7 @@ class KeyLanesForm : public AttentionForm {
     const Expr shift = shift_of(new_maximum);
     Expr block_sum = kNoExpr;
     OPWELD_CHECK(
-        lowering_.vector("t", count, Dim(kKeyLanesBlock), kAccumulators, [&](Expr t) -> Status {
+        lowering_.vector("t", count, Dim(task_.key_block), kAccumulators, [&](Expr t) -> Status {
           const Access at = program_.at(block_, {row, t});
           const Expr weight = weight_of(program_.load(at), shift);
           program_.store(at, weight);

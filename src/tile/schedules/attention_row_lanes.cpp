@@ -34,13 +34,13 @@ class RowLanesForm : public AttentionForm {
     tile_rows_ = lowering.options().target->vector_registers >= 32 ? 12 : 6;
   }
 
-  [[nodiscard]] std::int64_t key_block() const override { return kRowLanesBlock; }
+  [[nodiscard]] std::int64_t key_block() const override { return task_.key_block; }
 
   void make_buffers() override {
     queries_ = cache("qt", {panels_, attention_.head, tile_columns_});
-    block_ = cache("s", {kRowLanesBlock, task_.row_block});
+    block_ = cache("s", {task_.key_block, task_.row_block});
     AttentionForm::make_buffers();
-    keys_.make_buffer("kp", kRowLanesBlock);
+    keys_.make_buffer("kp", task_.key_block);
   }
 
   // Lanes past the last row hold zeros and are never stored.
@@ -58,8 +58,8 @@ class RowLanesForm : public AttentionForm {
   }
 
   Status emit_key_block(Expr key0, Expr count, Expr careful) override {
-    OPWELD_CHECK(keys_.pack(key0, count, kRowLanesBlock));
-    OPWELD_CHECK(values_.pack(key0, count, kRowLanesBlock));
+    OPWELD_CHECK(keys_.pack(key0, count, task_.key_block));
+    OPWELD_CHECK(values_.pack(key0, count, task_.key_block));
     OPWELD_CHECK(emit_scores(key0, count));
     OPWELD_CHECK(emit_softmax(count));
     const Weights weights{block_, math_.constant(1), math_.constant(task_.row_block)};
@@ -149,12 +149,12 @@ class RowLanesForm : public AttentionForm {
 
 }  // namespace
 
-std::int64_t row_lanes_block(const Target& target, const Dim& rows) {
+std::int64_t row_lanes_block(const Target& target, const Dim& rows, std::int64_t most) {
   const std::int64_t lanes = target.vector_bits / 32;
   const auto known = rows.constant();
   if (known && *known <= lanes) return lanes;
   if (known && *known <= 2 * lanes) return 2 * lanes;
-  return kPanels * 2 * lanes;
+  return most != 0 ? most : kPanels * 2 * lanes;
 }
 
 std::unique_ptr<AttentionForm> make_row_lanes_form(GroupLowering& lowering,

@@ -50,6 +50,7 @@ struct AttentionTask {
 
   // The task computes at most so many rows, and so many keys at once.
   std::int64_t row_block = 0;
+  std::int64_t key_block = 0;
 };
 
 // What every part of the schedule has at hand, and how weights come of scores.
@@ -207,8 +208,9 @@ std::unique_ptr<AttentionForm> make_row_lanes_form(GroupLowering& lowering,
                                                    const Attention& attention,
                                                    const AttentionTask& task,
                                                    AttentionScores& scores);
-// Rows of such a task.
-std::int64_t row_lanes_block(const Target& target, const Dim& rows);
+// Rows of such a task; `most` where it is not 0, a multiple of two vectors, replaces the usual
+// number.
+std::int64_t row_lanes_block(const Target& target, const Dim& rows, std::int64_t most = 0);
 
 // Lanes are elements of the head, then keys: for very few rows, which K and V stream by.
 std::unique_ptr<AttentionForm> make_key_lanes_form(GroupLowering& lowering,
@@ -216,9 +218,15 @@ std::unique_ptr<AttentionForm> make_key_lanes_form(GroupLowering& lowering,
                                                    const AttentionTask& task,
                                                    AttentionScores& scores);
 inline constexpr std::int64_t kKeyLanesRows = 4;
-// Keys of a block of either form.
+// Keys of a block of either form, where nothing else is chosen. The scores of a task, 96 keys of 96
+// rows in lanes of 16 or 4 rows of 128 keys, stay in a first-level cache of 48 KiB together with
+// the rows of K or V that meet them.
 inline constexpr std::int64_t kRowLanesBlock = 96;
 inline constexpr std::int64_t kKeyLanesBlock = 128;
+
+// The choices of a kernel by its class and by the default of the tasks that most of its work is in.
+BlockingChoices attention_choices(const Attention& attention, const LowerOptions& options,
+                                  const AttentionTask& task);
 
 // A row at its end.
 struct RowState {

@@ -62,10 +62,14 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
   request_packed_weights(lowering, contraction, form.on_matrix_unit);
   lowering.bind_params();
   form.strided_rows = strided_rows(lowering, contraction, form.on_matrix_unit);
-  form.blocking = contract_blocking(
-      *options.target, compute_dtype(contraction.result->dtype()),
-      {contraction.rows, contraction.columns, multiplied_depth(contraction, form.on_matrix_unit),
-       /*packs_rows=*/!form.strided_rows.has_value(), contraction.parts, form.on_matrix_unit});
+  const DType compute = compute_dtype(contraction.result->dtype());
+  const ContractSizes sizes = {contraction.rows,
+                               contraction.columns,
+                               multiplied_depth(contraction, form.on_matrix_unit),
+                               /*packs_rows=*/!form.strided_rows.has_value(),
+                               contraction.parts,
+                               form.on_matrix_unit};
+  form.blocking = contract_blocking(*options.target, compute, sizes, options.blocking);
   form.store = [&](const ContractElement& element) -> Status {
     for (const DomainOutput& output : outputs) {
       OPWELD_CHECK(lowering.store(output, element.index, element.inside));
@@ -75,7 +79,10 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
   const std::int64_t block_rows = form.blocking.rows;
   ContractTask task(lowering, contraction, std::move(form));
   OPWELD_CHECK(emit_grid(lowering, contraction, task, block_rows));
-  return lowering.finish();
+  LoweredKernel kernel = lowering.finish();
+  kernel.choices = {contract_class(contraction, sizes),
+                    contract_candidates(*options.target, compute, sizes)};
+  return kernel;
 }
 
 }  // namespace opweld::tile

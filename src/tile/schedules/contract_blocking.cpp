@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "tile/tile_ir.h"
 
@@ -21,8 +22,14 @@ constexpr std::int64_t round_up_to(std::int64_t value, std::int64_t multiple) {
   return ceil_div(value, multiple) * multiple;
 }
 
+// A panel of 64 columns, four vectors of 16 lanes, meets tile after tile of rows from a
+// second-level cache of 2 MiB: a block of it is 96 KiB, a twentieth; what is left whole is at most
+// a fifth.
 constexpr std::int64_t kWholeDepth = 1536;
 constexpr std::int64_t kDepthBlock = 384;
+// A panel of a matrix unit has 32 columns of bf16: a block of it is 32 KiB of a first-level cache
+// of
+// 48. Up to twice that, to read a part of it again costs less than sums that go through memory.
 constexpr std::int64_t kWholeMatrixDepth = 1024;
 constexpr std::int64_t kMatrixDepthBlock = 512;
 
@@ -44,12 +51,20 @@ std::int64_t panels_per_task(std::int64_t panels, std::int64_t most, std::int64_
   return best;
 }
 
+// Rows and vectors of the register tiles that may beat the default: as many accumulators in other
+// proportions, of which wide ones suit few rows and narrow ones few columns.
+std::vector<std::pair<int, int>> register_tiles(const Target& target) {
+  if (target.vector_registers >= 32) return {{6, 4}, {12, 2}, {8, 3}, {3, 8}};
+  return {{6, 2}, {4, 3}, {3, 4}};
+}
+
 // Blocks of equal size rather than a short last one.
 std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t multiple) {
   return round_up_to(ceil_div(size, ceil_div(size, most)), multiple);
 }
 
-ContractBlocking matrix_unit_blocking(const Target& target, const ContractSizes& sizes) {
+ContractBlocking matrix_unit_blocking(const Target& target, const ContractSizes& sizes,
+                                      const Blocking& chosen) {
   constexpr std::int64_t kMostRows = 8 * kMatrixRows;
   constexpr std::int64_t kMostPanels = 16;
   ContractBlocking blocking;
@@ -57,44 +72,54 @@ ContractBlocking matrix_unit_blocking(const Target& target, const ContractSizes&
   blocking.tile_columns = kMatrixColumns;
   const std::int64_t depth =
       std::max<std::int64_t>(1, sizes.depth.constant().value_or(kWholeMatrixDepth + 1));
-  const std::int64_t most_depth =
+  const std::int64_t usual_depth =
       depth <= kWholeMatrixDepth ? kWholeMatrixDepth : kMatrixDepthBlock;
+  const std::int64_t most_depth = chosen.depth != 0 ? chosen.depth : usual_depth;
   blocking.depth = equal_blocks(depth, most_depth, kMatrixDepth);
-  const std::int64_t rows = sizes.rows.constant().value_or(kMostRows);
-  blocking.rows = equal_blocks(std::max<std::int64_t>(1, rows), kMostRows, kMatrixRows);
+  const std::int64_t most_rows = chosen.rows != 0 ? chosen.rows : kMostRows;
+  const std::int64_t rows = sizes.rows.constant().value_or(most_rows);
+  blocking.rows = equal_blocks(std::max<std::int64_t>(1, rows), most_rows, kMatrixRows);
   const std::int64_t panels =
       ceil_div(sizes.columns.constant().value_or(0) * sizes.parts, kMatrixColumns);
-  blocking.columns = panels_per_task(panels, kMostPanels, target.cores) * kMatrixColumns;
+  blocking.columns =
+      (chosen.panels != 0 ? chosen.panels : panels_per_task(panels, kMostPanels, target.cores)) *
+      kMatrixColumns;
   return blocking;
 }
 
 }  // namespace
 
-int packed_columns(const Target& target, DType compute, const Dim& columns, int parts) {
+int packed_columns(const Target& target, DType compute, const Dim& columns, int parts,
+                   const Blocking& chosen) {
   const int lanes = target.lanes(byte_size(compute));
+  if (chosen.tile_vectors != 0) return chosen.tile_vectors * lanes;
   if (target.vector_registers >= 32) return 4 * lanes;
   return parts == 1 && columns.divisible_by(3 * lanes) ? 3 * lanes : 2 * lanes;
 }
 
-ContractBlocking contract_blocking(const Target& target, DType compute,
-                                   const ContractSizes& sizes) {
-  if (sizes.on_matrix_unit) return matrix_unit_blocking(target, sizes);
+ContractBlocking contract_blocking(const Target& target, DType compute, const ContractSizes& sizes,
+                                   const Blocking& chosen) {
+  if (sizes.on_matrix_unit) return matrix_unit_blocking(target, sizes, chosen);
   const auto& [rows, columns, depth, packs_rows, parts, on_matrix_unit] = sizes;
   const std::int64_t element = byte_size(compute);
   ContractBlocking blocking;
-  blocking.tile_columns = packed_columns(target, compute, columns, parts);
+  blocking.tile_columns = packed_columns(target, compute, columns, parts, chosen);
   const int vectors = blocking.tile_columns / target.lanes(byte_size(compute));
-  blocking.tile_rows = vectors == 3 ? 4 : 6;
+  blocking.tile_rows = chosen.tile_rows != 0 ? chosen.tile_rows : vectors == 3 ? 4 : 6;
 
   const std::int64_t known_depth =
       std::max<std::int64_t>(1, depth.constant().value_or(kWholeDepth));
   blocking.depth = known_depth <= kWholeDepth && depth.is_constant() ? known_depth : kDepthBlock;
+  if (chosen.depth != 0) blocking.depth = std::min(chosen.depth, known_depth);
 
   // Half of the cache for A; the other half is for the panels of B that pass by and for C.
   const std::int64_t fitting = target.l2_bytes / 2 / (element * blocking.depth);
   const bool large_cache = target.l2_bytes >= (1 << 20);
-  const std::int64_t most_rows = large_cache ? 204 : 132;  // whole tiles of 4 and of 6
-  blocking.rows = round_down(std::min(fitting, most_rows), blocking.tile_rows);
+  // Whole tiles of 4 and of 6; the block of C then is 408 KiB of 8 panels of 64 columns, or 50 KiB
+  // of 4 of 24.
+  const std::int64_t most_rows = large_cache ? 204 : 132;
+  const std::int64_t usual_rows = std::min(fitting, most_rows);
+  blocking.rows = round_down(chosen.rows != 0 ? chosen.rows : usual_rows, blocking.tile_rows);
   if (const auto known = rows.constant(); known && *known > 0) {
     blocking.rows = equal_blocks(*known, blocking.rows, blocking.tile_rows);
   }
@@ -103,7 +128,9 @@ ContractBlocking contract_blocking(const Target& target, DType compute,
   // columns.
   const std::int64_t most_panels = packs_rows ? 16 : large_cache ? 8 : 4;
   const std::int64_t panels = columns.constant().value_or(0) * parts / blocking.tile_columns;
-  blocking.columns = panels_per_task(panels, most_panels, target.cores) * blocking.tile_columns;
+  blocking.columns =
+      (chosen.panels != 0 ? chosen.panels : panels_per_task(panels, most_panels, target.cores)) *
+      blocking.tile_columns;
 
   constexpr std::int64_t kAheadBytes = 16;  // a cache line in four steps
   const std::int64_t full_rows = std::min(rows.constant().value_or(blocking.rows), blocking.rows);
@@ -111,6 +138,36 @@ ContractBlocking contract_blocking(const Target& target, DType compute,
   const std::int64_t wanted_ahead = ceil_div(blocking.tile_columns, tiles);
   blocking.ahead_stride = static_cast<int>(round_up_to(wanted_ahead, kAheadBytes / element));
   return blocking;
+}
+
+std::vector<Blocking> contract_candidates(const Target& target, DType compute,
+                                          const ContractSizes& sizes) {
+  const ContractBlocking usual = contract_blocking(target, compute, sizes);
+  std::vector<Blocking> candidates;
+  std::vector<ContractBlocking> seen = {usual};
+  const auto offer = [&](const Blocking& candidate) {
+    if (candidates.size() == kMostCandidates) return;
+    const ContractBlocking blocking = contract_blocking(target, compute, sizes, candidate);
+    if (std::ranges::find(seen, blocking) != seen.end()) return;
+    seen.push_back(blocking);
+    candidates.push_back(candidate);
+  };
+  if (!sizes.on_matrix_unit) {
+    for (const auto& [rows, vectors] : register_tiles(target)) {
+      if (vectors % sizes.parts == 0) offer({.tile_rows = rows, .tile_vectors = vectors});
+    }
+  }
+  const std::int64_t panels = usual.columns / usual.tile_columns;
+  const std::int64_t all_panels = std::max<std::int64_t>(
+      1, ceil_div(sizes.columns.constant().value_or(0) * sizes.parts, usual.tile_columns));
+  offer({.panels = std::min(2 * panels, all_panels)});
+  offer({.panels = std::max<std::int64_t>(1, panels / 2)});
+  offer({.rows = usual.rows / 2 / usual.tile_rows * usual.tile_rows});
+  const std::int64_t step = sizes.on_matrix_unit ? kMatrixDepth : 1;
+  offer({.depth = round_up_to(usual.depth / 2, step)});
+  offer({.depth = 2 * usual.depth});
+  offer({.rows = 2 * usual.rows});
+  return candidates;
 }
 
 }  // namespace opweld::tile

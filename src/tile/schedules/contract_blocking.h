@@ -6,6 +6,7 @@
 #include "graph/dtype.h"
 #include "support/dim.h"
 #include "target/target.h"
+#include "tile/blocking.h"
 
 namespace opweld::tile {
 
@@ -18,6 +19,8 @@ struct ContractBlocking {
   std::int64_t columns = 0;  // multiple of tile_columns
   std::int64_t depth = 0;    // of one block
   int ahead_stride = 0;      // elements of the next panel that a tile fetches with a step of depth
+
+  bool operator==(const ContractBlocking&) const = default;
 };
 
 // What is to be multiplied: [rows, depth] . [depth, columns], the latter `parts` times.
@@ -43,10 +46,19 @@ struct ContractSizes {
 // steps. The sums of a block of depth go through memory, but the panel of B should stay in the
 // first-level cache while A passes by: the depth is whole up to 1024, and longer ones go in equal
 // blocks of up to 512.
-ContractBlocking contract_blocking(const Target& target, DType compute, const ContractSizes& sizes);
+//
+// What `chosen` says replaces each of these; the rest follows from it.
+ContractBlocking contract_blocking(const Target& target, DType compute, const ContractSizes& sizes,
+                                   const Blocking& chosen = {});
+
+// What else is worth a try: each differs from the default in one of its sizes, and from all others
+// in what it comes to.
+std::vector<Blocking> contract_candidates(const Target& target, DType compute,
+                                          const ContractSizes& sizes);
 
 // Width of the panels that a right operand of `columns` columns is packed into for vectors: as many
 // of them as pad the fewest columns. They are shared out evenly among the parts.
-int packed_columns(const Target& target, DType compute, const Dim& columns, int parts);
+int packed_columns(const Target& target, DType compute, const Dim& columns, int parts,
+                   const Blocking& chosen = {});
 
 }  // namespace opweld::tile

@@ -53,9 +53,10 @@ void request_packed_weights(GroupLowering& lowering, const Contraction& contract
                             bool on_matrix_unit) {
   if (contraction.weights == nullptr) return;
   const DType compute = compute_dtype(contraction.result->dtype());
-  const int columns = on_matrix_unit ? kMatrixColumns
-                                     : packed_columns(*lowering.options().target, compute,
-                                                      contraction.columns, contraction.parts);
+  const int columns = on_matrix_unit
+                          ? kMatrixColumns
+                          : packed_columns(*lowering.options().target, compute, contraction.columns,
+                                           contraction.parts, lowering.options().blocking);
   lowering.request_packed(contraction.weights, columns, contraction.parts, on_matrix_unit);
 }
 

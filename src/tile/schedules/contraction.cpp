@@ -87,4 +87,20 @@ Expected<std::vector<DomainOutput>> find_outputs(const Graph& group, Contraction
   return outputs_over(group, shape, kRefusal);
 }
 
+std::string contract_class(const Contraction& contraction, const ContractSizes& sizes) {
+  std::string text = fmt::format("{} {} x {} . {} {} x {}", to_string(contraction.a->dtype()),
+                                 rounded_text(sizes.rows), rounded_text(sizes.depth),
+                                 to_string(contraction.b->dtype()), rounded_text(sizes.depth),
+                                 rounded_text(sizes.columns));
+  if (!contraction.batch.empty()) {
+    text = fmt::format("{} of {}", rounded_text(num_elements(contraction.batch)), text);
+  }
+  if (contraction.grouped) text += ", in groups";
+  if (sizes.parts > 1) text += fmt::format(", {} parts", sizes.parts);
+  if (sizes.packs_rows) text += ", left packed";
+  if (contraction.weights == nullptr) text += ", right packed";
+  if (sizes.on_matrix_unit) text += ", matrix unit";
+  return text;
+}
+
 }  // namespace opweld::tile

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "tile/schedules/contract_blocking.h"
 #include "tile/schedules/group_lowering.h"
 
 namespace opweld::tile {
@@ -31,5 +32,8 @@ Expected<Contraction> find_contraction(const Graph& group);
 
 // The outputs over the result of the matmul, or over parts of it, which it then notes.
 Expected<std::vector<DomainOutput>> find_outputs(const Graph& group, Contraction& contraction);
+
+// The class of its kernel (BlockingChoices::shape).
+std::string contract_class(const Contraction& contraction, const ContractSizes& sizes);
 
 }  // namespace opweld::tile
