@@ -14,6 +14,12 @@
 // is false or a float mask -inf; if causal is not "none", where t > p; if window_left >= 0, where
 // t < p - window_left; if window_right >= 0, where t > p + window_right.
 //
+// Paged. With a block_table [B, W], k is [N, Hkv, P, D] and v [N, Hkv, P, Dv]: key t of batch
+// element b is row t % P of block block_table[b, t / P], and T = W P (see block_table.h). It needs
+// lengths. Only ids of blocks with a key that lengths, causal and the window let a query see are
+// looked at; each of them must be in [0, N), else it is an error. What other entries hold, and what
+// blocks hold beyond the length, does not matter.
+//
 // A row whose scores are all -inf, or that has no keys, gives zeros, and -inf for lse. A row with a
 // NaN or +inf score gives NaN, as softmax does. Hidden keys have no part in a row, whatever k and v
 // hold there. What becomes of NaN and infinities in v at other keys is not defined where their
@@ -22,8 +28,10 @@
 // whose nonpad_kv_seqlen are the lengths.
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 
+#include "ops/block_table.h"
 #include "ops/broadcast.h"
 #include "ops/families.h"
 #include "ops/infer_helpers.h"
@@ -36,6 +44,7 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 constexpr int kMask = 3;
 constexpr int kLengths = 4;
 constexpr int kSlopes = 5;
+constexpr int kBlockTable = 6;
 
 // ---- shape rule ----
 
@@ -53,6 +62,37 @@ Status check_attention_attributes(const Attributes& attributes) {
   return {};
 }
 
+// What the shapes of k and v, and of the block table, say of a sequence.
+struct KeySizes {
+  Dim batch, heads, keys;
+};
+
+Expected<KeySizes> infer_keys(const OpContext& context) {
+  const Shape& q = context.type(0).shape;
+  const Shape& k = context.type(1).shape;
+  const Shape& v = context.type(2).shape;
+  const auto unify = [&](const Dim& a, const Dim& b, std::string_view what) {
+    return unify_sizes(a, b, what, context.assumptions);
+  };
+  KeySizes sizes;
+  OPWELD_TRY(sizes.heads, unify(k[1], v[1], "the heads of 'k' and 'v'"));
+  if (!context.has(kBlockTable)) {
+    OPWELD_TRY(sizes.batch, unify(q[0], k[0], "the batch of 'q' and 'k'"));
+    OPWELD_TRY(sizes.batch, unify(sizes.batch, v[0], "the batch of 'q' and 'v'"));
+    OPWELD_TRY(sizes.keys, unify(k[2], v[2], "the lengths of 'k' and 'v'"));
+    return sizes;
+  }
+  if (!context.has(kLengths)) return fail("'block_table' needs 'lengths'");
+  OPWELD_CHECK(require_rank(context, kBlockTable, 2));
+  const Shape& table = context.type(kBlockTable).shape;
+  OPWELD_TRY(sizes.batch, unify(q[0], table[0], "the batch of 'q' and 'block_table'"));
+  OPWELD_CHECK(unify(k[0], v[0], "the blocks of 'k' and 'v'"));
+  OPWELD_TRY(const Dim block, unify(k[2], v[2], "the block sizes of 'k' and 'v'"));
+  sizes.keys = table[1] * block;
+  if (sizes.keys.is_overflow()) return fail("'block_table' has places for too many keys");
+  return sizes;
+}
+
 Expected<std::vector<TensorType>> infer_attention(const OpContext& context) {
   for (const int index : {0, 1, 2}) OPWELD_CHECK(require_rank(context, index, 4));
   OPWELD_CHECK(check_attention_attributes(context.attributes));
@@ -62,25 +102,23 @@ Expected<std::vector<TensorType>> infer_attention(const OpContext& context) {
   const auto unify = [&](const Dim& a, const Dim& b, std::string_view what) {
     return unify_sizes(a, b, what, context.assumptions);
   };
-  OPWELD_TRY(Dim batch, unify(q[0], k[0], "the batch of 'q' and 'k'"));
-  OPWELD_TRY(batch, unify(batch, v[0], "the batch of 'q' and 'v'"));
-  OPWELD_TRY(const Dim key_heads, unify(k[1], v[1], "the heads of 'k' and 'v'"));
-  OPWELD_TRY(const Dim keys, unify(k[2], v[2], "the lengths of 'k' and 'v'"));
+  OPWELD_TRY(const KeySizes of, infer_keys(context));
   OPWELD_CHECK(require_same_size(context, q[3], k[3], "the head sizes of 'q' and 'k'"));
-  OPWELD_CHECK(require_multiple(context, q[1], key_heads, "the number of query heads"));
-  OPWELD_CHECK(require_broadcast_to(context, kMask, "mask", {batch, q[1], q[2], keys}));
+  OPWELD_CHECK(require_multiple(context, q[1], of.heads, "the number of query heads"));
+  OPWELD_CHECK(require_broadcast_to(context, kMask, "mask", {of.batch, q[1], q[2], of.keys}));
   if (context.has(kLengths)) {
     OPWELD_CHECK(require_rank(context, kLengths, 1));
-    OPWELD_CHECK(unify(batch, context.type(kLengths).shape[0], "the batch of 'q' and 'lengths'"));
+    OPWELD_CHECK(
+        unify(of.batch, context.type(kLengths).shape[0], "the batch of 'q' and 'lengths'"));
   }
   if (context.has(kSlopes)) {
     OPWELD_CHECK(require_rank(context, kSlopes, 1));
     OPWELD_CHECK(unify(q[1], context.type(kSlopes).shape[0], "the heads of 'q' and the slopes"));
   }
   const DType dtype = context.type(0).dtype;
-  std::vector<TensorType> types = {{dtype, {batch, q[1], q[2], v[3]}}};
+  std::vector<TensorType> types = {{dtype, {of.batch, q[1], q[2], v[3]}}};
   if (context.attributes.integer("lse", 0) != 0) {
-    types.push_back({compute_dtype(dtype), {batch, q[1], q[2]}});
+    types.push_back({compute_dtype(dtype), {of.batch, q[1], q[2]}});
   }
   return types;
 }
@@ -127,15 +165,26 @@ struct ScoreRule {
   }
 };
 
-// One matrix [rows, columns] of a tensor [.., .., rows, columns], as doubles.
+// A matrix of rows of a tensor [.., .., .., columns], as doubles.
 struct Matrix {
   std::int64_t rows, columns;
   std::vector<double> values;
 
+  // Matrix number `index`.
   Matrix(const Tensor& tensor, std::int64_t index)
       : rows(tensor.sizes()[2]), columns(tensor.sizes()[3]) {
     const std::int64_t count = rows * columns;
     for (std::int64_t i = 0; i < count; ++i) values.push_back(tensor.get_double(index * count + i));
+  }
+
+  // The rows at these places, counted over all matrices; zeros where there is no place.
+  Matrix(const Tensor& tensor, const std::vector<std::optional<std::int64_t>>& places)
+      : rows(static_cast<std::int64_t>(places.size())), columns(tensor.sizes()[3]) {
+    for (const auto& place : places) {
+      for (std::int64_t d = 0; d < columns; ++d) {
+        values.push_back(place ? tensor.get_double(*place * columns + d) : 0);
+      }
+    }
   }
 
   [[nodiscard]] const double* row(std::int64_t r) const { return values.data() + r * columns; }
@@ -214,18 +263,43 @@ Expected<std::int64_t> length_of(const Tensor* lengths, std::int64_t batch, std:
   if (lengths == nullptr) return keys;
   const std::int64_t length = lengths->get_int(batch);
   if (length >= 0 && length <= keys) return length;
-  return fail("of {} keys of batch element {}, {} are said to be valid", keys, batch, length);
+  return fail("{} (sequence {}, length {}, keys {})", kLengthOutOfRange, batch, length, keys);
+}
+
+// The places of a batch element's keys in a paged tensor [N, Hkv, P, ..], for one key head; none
+// for keys that no query sees.
+Expected<std::vector<std::optional<std::int64_t>>> paged_places(
+    const Tensor& table, std::int64_t batch, const Sizes& paged, std::int64_t key_head,
+    std::int64_t queries, const ScoreRule& rule) {
+  const std::int64_t block_size = paged[2];
+  std::vector<std::optional<std::int64_t>> places;
+  for (std::int64_t t = 0; t < table.sizes()[1] * block_size; ++t) {
+    places.emplace_back();
+    bool seen = false;
+    for (std::int64_t s = 0; s < queries && !seen; ++s) seen = rule.sees(s, t);
+    if (!seen) continue;
+    const std::int64_t entry = t / block_size;
+    const std::int64_t block = table.get_int(batch * table.sizes()[1] + entry);
+    if (block < 0 || block >= paged[0]) {
+      return fail("{} (sequence {}, entry {}, block {}, blocks {})", kBlockOutOfRange, batch, entry,
+                  block, paged[0]);
+    }
+    places.back() = (block * paged[1] + key_head) * block_size + t % block_size;
+  }
+  return places;
 }
 
 Status evaluate_attention(const EvalContext& context) {
   const Tensor& q = *context.operands[0];
   const Tensor& k = *context.operands[1];
+  const Tensor& v = *context.operands[2];
+  const Tensor* const table = context.operands[kBlockTable];
+  const Tensor* const slopes = context.operands[kSlopes];
   const std::int64_t query_heads = q.sizes()[1];
   const std::int64_t key_heads = k.sizes()[1];
   const std::int64_t queries = q.sizes()[2];
-  const std::int64_t keys = k.sizes()[2];
+  const std::int64_t keys = table == nullptr ? k.sizes()[2] : table->sizes()[1] * k.sizes()[2];
   const Mask mask(context.operands[kMask], {q.sizes()[0], query_heads, queries, keys});
-  const Tensor* const slopes = context.operands[kSlopes];
 
   for (std::int64_t matrix = 0; matrix < q.sizes()[0] * query_heads; ++matrix) {
     const std::int64_t head = matrix % query_heads;
@@ -233,10 +307,16 @@ Status evaluate_attention(const EvalContext& context) {
     OPWELD_TRY(const std::int64_t length, length_of(context.operands[kLengths], batch, keys));
     const ScoreRule rule(context.attributes, queries, length,
                          slopes == nullptr ? 0 : slopes->get_double(head));
-    const std::int64_t key_matrix = batch * key_heads + head / (query_heads / key_heads);
+    const std::int64_t key_head = head / (query_heads / key_heads);
+    const auto of_key_head = [&](const Tensor& tensor) -> Expected<Matrix> {
+      if (table == nullptr) return Matrix(tensor, batch * key_heads + key_head);
+      OPWELD_TRY(const auto places,
+                 paged_places(*table, batch, tensor.sizes(), key_head, queries, rule));
+      return Matrix(tensor, places);
+    };
     const Matrix queries_of_head(q, matrix);
-    const Matrix keys_of_head(k, key_matrix);
-    const Matrix values_of_head(*context.operands[2], key_matrix);
+    OPWELD_TRY(const Matrix keys_of_head, of_key_head(k));
+    OPWELD_TRY(const Matrix values_of_head, of_key_head(v));
     for (std::int64_t s = 0; s < queries; ++s) {
       const std::int64_t row = matrix * queries + s;
       auto scores = scores_of(queries_of_head, keys_of_head, s, mask, row * keys, rule);
@@ -258,15 +338,16 @@ std::span<const OpDef> attention_ops() {
       {
           .name = "attention",
           .summary = "q[B, Hq, S, D], k[B, Hkv, T, D], v[B, Hkv, T, Dv], mask?, lengths[B]?, "
-                     "slopes[Hq]? -> [B, Hq, S, Dv] and, if asked for, the log-sum-exp [B, Hq, S]; "
-                     "see the head of ops/attention.cpp",
+                     "slopes[Hq]?, block_table[B, W]? -> [B, Hq, S, Dv] and, if asked for, the "
+                     "log-sum-exp [B, Hq, S]; see the head of ops/attention.cpp",
           .trait = FusionTrait::Attention,
           .operands = {{"q", kFloats, 1},
                        {"k", kFloats, 1},
                        {"v", kFloats, 1},
                        {"mask", kFloats | kBool, 0, Arity::Optional},
-                       {"lengths", dtype_bit(DType::I64), 0, Arity::Optional},
-                       {"slopes", kFloats, 0, Arity::Optional}},
+                       {"lengths", kIndices, 0, Arity::Optional},
+                       {"slopes", kFloats, 0, Arity::Optional},
+                       {"block_table", kIndices, 0, Arity::Optional}},
           .attributes = {{"scale", AttributeKind::Real, false},
                          {"causal", AttributeKind::Text, false},
                          {"window_left", AttributeKind::Integer, false},

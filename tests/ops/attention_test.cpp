@@ -244,8 +244,8 @@ TEST(Attention, KeysBeyondTheLengthAreHidden) {
   // The last query stands at the last valid key.
   expect_result(mean_of_valid({2, 1}, {{"causal", "bottom_right"}}), DType::F32, {2, 1, 2, 1},
                 {1, 1.5, 0, 8});
-  expect_error(mean_of_valid({2, 4}, {}), "of 3 keys of batch element 1, 4 are said to be valid");
-  expect_error(mean_of_valid({-1, 0}, {}), "of 3 keys of batch element 0, -1 are said to be");
+  expect_error(mean_of_valid({2, 4}, {}), "more than its keys (sequence 1, length 4, keys 3)");
+  expect_error(mean_of_valid({-1, 0}, {}), "more than its keys (sequence 0, length -1, keys 3)");
 }
 
 TEST(Attention, SlopesWeighKeysByDistance) {

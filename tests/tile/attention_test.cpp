@@ -252,7 +252,8 @@ TEST(AttentionSchedule, LengthsMustFit) {
       inputs[3].set_int(1, length);
       const auto result = group.run(inputs);
       ASSERT_FALSE(result);
-      EXPECT_NE(result.error().message.find("a length is negative or more than the"),
+      EXPECT_NE(result.error().message.find(
+                    "the length of a sequence is negative or more than its keys (sequence 1"),
                 std::string::npos)
           << result.error().message;
     }

@@ -20,7 +20,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "ops/op.h"
+#include "ops/block_table.h"
 #include "tile/schedules/attention_task.h"
 #include "tile/schedules/schedules.h"
 
@@ -221,12 +221,14 @@ class AttentionEmitter {
     task.end_key = math_.size(attention_.keys);
     if (attention_.lengths != nullptr) {
       const Expr batch = unit(attention_.lengths->shape()[0], task.batch);
-      OPWELD_TRY(const Expr length, lowering_.elements().element(attention_.lengths, Index{batch}));
+      OPWELD_TRY(const Expr given, lowering_.elements().element(attention_.lengths, Index{batch}));
+      const Expr length = exprs_.convert(given, DType::I64);
       const Expr enough = exprs_.binary(ExprKind::Le, math_.constant(0), length);
       const Expr fits = exprs_.binary(ExprKind::Le, length, task.end_key);
-      program_.check(exprs_.binary(ExprKind::And, enough, fits),
-                     fmt::format("attention '{}': a length is negative or more than the {} keys",
-                                 attention_.node->display_name(), attention_.keys));
+      program_.check(
+          exprs_.binary(ExprKind::And, enough, fits),
+          fmt::format("attention '{}': {}", attention_.node->display_name(), kLengthOutOfRange),
+          {{"sequence", batch}, {"length", length}, {"keys", task.end_key}});
       task.end_key = length;
     }
     task.diagonal = attention_.causal == "bottom_right"
@@ -264,7 +266,7 @@ class AttentionEmitter {
   Status emit_blocks(const AttentionTask& task, AttentionScores& scores, AttentionForm& form,
                      Expr careful) {
     const std::int64_t block = form.key_block();
-    const AttentionScores::Range visible = scores.visible_keys();
+    const KeyRange visible = scores.visible_keys();
     const Expr size = math_.constant(block);
     // Blocks begin at multiples of their size, whatever the first key is.
     const Expr skipped = exprs_.binary(ExprKind::Div, visible.first, size);
@@ -272,10 +274,12 @@ class AttentionEmitter {
     const Expr reached = exprs_.select(any, visible.end, math_.constant(0));
     const Expr end = exprs_.binary(ExprKind::Div, program_.add(reached, block - 1), size);
     return lowering_.serial("tb", program_.sub(end, skipped), ceil_div(attention_.keys, Dim(block)),
-                            [&](Expr step) {
+                            [&](Expr step) -> Status {
                               const Expr key0 = math_.mul(program_.add(skipped, step), Dim(block));
                               const Expr left = program_.sub(task.end_key, key0);
-                              return form.emit_key_block(key0, program_.min(left, block), careful);
+                              const Expr count = program_.min(left, block);
+                              OPWELD_CHECK(form.find_keys(key0, count, visible));
+                              return form.emit_key_block(key0, count, careful);
                             });
   }
 

@@ -8,16 +8,17 @@
 namespace opweld::tile {
 
 AttentionOperand::AttentionOperand(GroupLowering& lowering, const AttentionTask& task,
-                                   const Value* value, const Dim& width, bool in_place,
+                                   AttentionKeys& keys, const Value* value, bool in_place,
                                    std::int64_t padding)
     : lowering_(lowering),
       task_(task),
+      keys_(keys),
       value_(value),
-      width_(width),
-      padded_(round_up(width, Dim(padding))) {
-  if (!in_place || !(padded_ == width)) return;
+      width_(value->shape()[3]),
+      padded_(round_up(width_, Dim(padding))) {
+  if (!in_place || keys.paged() || !(padded_ == width_)) return;
   strided_ = lowering.strided_operand(value);
-  const bool unit = strided_ && (strided_->view.strides[3] == Dim(1) || width == Dim(1));
+  const bool unit = strided_ && (strided_->view.strides[3] == Dim(1) || width_ == Dim(1));
   if (!unit) strided_.reset();
 }
 
@@ -31,13 +32,12 @@ Status AttentionOperand::pack(Expr key0, Expr count, std::int64_t most) {
   IndexMath& math = lowering_.math();
   ExprPool& exprs = lowering_.program().exprs();
   return lowering_.serial("t", count, Dim(most), [&](Expr t) -> Status {
-    const Expr key = math.add(key0, t);
-    math.set_bound(key, value_->shape()[2]);
+    const Index key = keys_.at(key0, t);
     return lowering_.vector("d", padded_, 1, [&](Expr d) -> Status {
       const Expr inside = exprs.binary(ExprKind::Lt, d, math.size(width_));
-      OPWELD_TRY(const Expr element,
-                 lowering_.elements().element_where(inside, value_,
-                                                    Index{task_.batch, task_.key_head, key, d}));
+      Index index = key;
+      index.push_back(d);
+      OPWELD_TRY(const Expr element, lowering_.elements().element_where(inside, value_, index));
       lowering_.program().store(lowering_.program().at(*buffer_, {t, d}),
                                 exprs.select(inside, element, exprs.constant(0, DType::F32)));
       return {};
@@ -66,15 +66,16 @@ AttentionForm::AttentionForm(GroupLowering& lowering, const Attention& attention
                              const AttentionTask& task, AttentionScores& scores)
     : AttentionPart(lowering, attention, task),
       scores_(scores),
+      places_(lowering, attention, task),
       // Whole vectors are read, so rows that are read in place must be whole vectors.
-      values_(lowering, task, attention.v, attention.value_head, /*in_place=*/true,
-              lowering.lanes()) {}
+      values_(lowering, task, places_, attention.v, /*in_place=*/true, lowering.lanes()) {}
 
 void AttentionForm::make_buffers() {
   maximum_ = cache("m", {task_.row_block});
   sum_ = cache("l", {task_.row_block});
   correction_ = cache("c", {task_.row_block});
   result_ = cache("o", {task_.row_block, values_.padded_width()});
+  places_.make_buffers(key_block());
   values_.make_buffer("vp", key_block());
 }
 

@@ -77,6 +77,10 @@ class KeyLanesForm : public AttentionForm {
   }
 
   Status emit_product_tile(int rows, Expr row0, int keys, Expr t0, Expr key0) {
+    std::vector<Index> places;
+    for (int t = 0; t < keys; ++t) {
+      places.push_back(places_.at(key0, math_.add(t0, math_.constant(t))));
+    }
     std::vector<Expr> products;
     OPWELD_CHECK(lowering_.vector("d", attention_.head, 1, [&](Expr d) -> Status {
       std::vector<Expr> queries;
@@ -84,12 +88,9 @@ class KeyLanesForm : public AttentionForm {
         const Expr row = math_.add(row0, math_.constant(r));
         queries.push_back(program_.load(program_.at(queries_, {row, d})));
       }
-      for (int t = 0; t < keys; ++t) {
-        const Expr key = math_.add(key0, math_.add(t0, math_.constant(t)));
-        math_.set_bound(key, attention_.keys);
-        OPWELD_TRY(
-            const Expr element,
-            lowering_.elements().element(attention_.k, Index{task_.batch, task_.key_head, key, d}));
+      for (Index index : places) {
+        index.push_back(d);
+        OPWELD_TRY(const Expr element, lowering_.elements().element(attention_.k, index));
         for (const Expr query : queries) {
           products.push_back(
               program_.reduce(Combiner::Sum, exprs_.binary(ExprKind::Mul, query, element), d));

@@ -24,7 +24,7 @@ class RowLanesForm : public AttentionForm {
   RowLanesForm(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
                AttentionScores& scores)
       : AttentionForm(lowering, attention, task, scores),
-        keys_(lowering, task, attention.k, attention.head,
+        keys_(lowering, task, places_, attention.k,
               /*in_place=*/attention.k->dtype() == DType::F32, 1) {
     // As many accumulators as in `contract`. Two vectors of rows, for short sequences' sake; one
     // where there are so few.

@@ -23,9 +23,11 @@ Expected<Attention> find_attention(const Graph& group) {
   attention.mask = optional(3);
   attention.lengths = optional(4);
   attention.slopes = optional(5);
+  attention.block_table = optional(6);
   attention.lse = found->num_results() > 1 ? found->result(1) : nullptr;
   attention.queries = attention.q->shape()[2];
   attention.keys = attention.k->shape()[2];
+  if (attention.block_table != nullptr) attention.keys *= attention.block_table->shape()[1];
   attention.head = attention.q->shape()[3];
   attention.value_head = attention.v->shape()[3];
   attention.key_heads = attention.k->shape()[1];
@@ -122,14 +124,14 @@ Expected<Expr> AttentionScores::score(Expr product, Expr row, Expr key) {
   return exprs_.select(visible, score, number(kMinusInfinity));
 }
 
-AttentionScores::Range AttentionScores::visible_keys() {
+KeyRange AttentionScores::visible_keys() {
   // Queries of one head are a range; those of several are taken to be all.
   const bool one_head = task_.head != kNoExpr;
   const Expr first_query = one_head ? task_.row0 : math_.constant(0);
   const Expr end_query =
       one_head ? program_.add(task_.row0, task_.row_count) : math_.size(task_.queries);
   const Expr diagonal = task_.diagonal;
-  Range range{task_.first_key, task_.end_key};
+  KeyRange range{task_.first_key, task_.end_key};
   const auto up_to = [&](Expr end) { range.end = exprs_.binary(ExprKind::Min, range.end, end); };
   if (attention_.causal != "none") up_to(program_.add(end_query, diagonal));
   if (attention_.window_right >= 0) {

@@ -19,10 +19,10 @@ inline constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity(
 struct Attention {
   const Node* node;
   const Value *q, *k, *v;
-  const Value *mask, *lengths, *slopes;  // null where absent
-  const Value* lse;                      // the second result; null where absent
-  Dim queries, keys, head, value_head;   // S, T, D, Dv
-  Dim key_heads, heads_per_group;        // Hkv, Hq / Hkv
+  const Value *mask, *lengths, *slopes, *block_table;  // null where absent
+  const Value* lse;                                    // the second result; null where absent
+  Dim queries, keys, head, value_head;                 // S, T, D, Dv
+  Dim key_heads, heads_per_group;                      // Hkv, Hq / Hkv
   double scale;
   double softcap;
   std::string causal;
@@ -85,6 +85,12 @@ class AttentionPart {
   const AttentionTask& task_;
 };
 
+// Keys [first, end) of a sequence.
+struct KeyRange {
+  Expr first;
+  Expr end;
+};
+
 // Index expressions and scores of a task.
 class AttentionScores : private AttentionPart {
  public:
@@ -102,17 +108,35 @@ class AttentionScores : private AttentionPart {
   // The score program: scale, soft cap, slope, additive mask, then everything that hides a key.
   Expected<Expr> score(Expr product, Expr row, Expr key);
 
-  // Of the task's keys, those that some row of it can see lie in [first, end). Beyond are blocks
-  // that are skipped, not computed.
-  struct Range {
-    Expr first;
-    Expr end;
-  };
-  [[nodiscard]] Range visible_keys();
+  // Of the task's keys, those that some row of it can see lie in this range. Beyond are blocks that
+  // are skipped, not computed.
+  [[nodiscard]] KeyRange visible_keys();
 
  private:
   Expected<Expr> mask(Position at, Expr inside, Expr key);
   Expected<Expr> slope(Position at, Expr inside);
+};
+
+// Where the keys of a task lie in K and V.
+class AttentionKeys : private AttentionPart {
+ public:
+  AttentionKeys(GroupLowering& lowering, const Attention& attention, const AttentionTask& task)
+      : AttentionPart(lowering, attention, task) {}
+
+  [[nodiscard]] bool paged() const { return attention_.block_table != nullptr; }
+  // For blocks of at most so many keys.
+  void make_buffers(std::int64_t block);
+  // At the head of a block of keys, of which `visible` are seen by some row.
+  Status find(Expr key0, Expr count, const KeyRange& visible);
+  // Index of key key0 + t of that block into K and V, but for the element of its head.
+  [[nodiscard]] Index at(Expr key0, Expr t);
+
+ private:
+  // Entry of the block table, which must name a page.
+  Expected<Expr> page_of(Expr entry);
+
+  std::int64_t block_ = 0;
+  MemoryRef pages_, rows_;
 };
 
 // K or V at a task's keys: in place where the micro-kernel can read it, else packed block by block.
@@ -120,8 +144,8 @@ class AttentionOperand {
  public:
   // `in_place`: whether rows that can be read in place are; rows are padded to a multiple of
   // `padding` elements when they are packed.
-  AttentionOperand(GroupLowering& lowering, const AttentionTask& task, const Value* value,
-                   const Dim& width, bool in_place, std::int64_t padding);
+  AttentionOperand(GroupLowering& lowering, const AttentionTask& task, AttentionKeys& keys,
+                   const Value* value, bool in_place, std::int64_t padding);
 
   // Declares the buffer if there is one; `rows` keys.
   void make_buffer(std::string_view name, std::int64_t rows);
@@ -135,6 +159,7 @@ class AttentionOperand {
  private:
   GroupLowering& lowering_;
   const AttentionTask& task_;
+  AttentionKeys& keys_;
   const Value* value_;
   Dim width_, padded_;
   std::optional<StridedOperand> strided_;
@@ -154,6 +179,10 @@ class AttentionForm : protected AttentionPart {
   virtual void make_buffers();
   virtual Status load_queries() = 0;
   void reset();
+  // Before a block of keys is emitted.
+  Status find_keys(Expr key0, Expr count, const KeyRange& visible) {
+    return places_.find(key0, count, visible);
+  }
   // `careful`: whether weights of 0 keep out what V holds, which a multiplication would let in
   // where that is no number; slow. kNoExpr: no.
   virtual Status emit_key_block(Expr key0, Expr count, Expr careful) = 0;
@@ -195,6 +224,7 @@ class AttentionForm : protected AttentionPart {
   [[nodiscard]] std::optional<std::int64_t> known_key_count() const;
   [[nodiscard]] std::optional<std::int64_t> known_row_count() const;
   AttentionScores& scores_;
+  AttentionKeys places_;
   AttentionOperand values_;
   MemoryRef maximum_, sum_, correction_, result_;
 
