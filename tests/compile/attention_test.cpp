@@ -16,6 +16,15 @@ graph g(%q: f32[b, 4, 1, 16], %k: f32[b, 2, t, 16], %v: f32[b, 2, t, 16]) {
   return %y as "y"
 })";
 
+// A free number of queries, over pages of 16 keys.
+constexpr std::string_view kPaged = R"(
+graph g(%q: f32[b, 4, s, 16], %k: f32[5, 2, 16, 16], %v: f32[5, 2, 16, 16], %n: i64[b],
+        %c: i64[b, w]) {
+  %a = attention(%q, %k, %v, _, %n, _, %c) {scale = 0.25, causal = "bottom_right"}
+  %y = neg(%a)
+  return %y as "y"
+})";
+
 constexpr std::string_view kPrefill = R"(
 graph g(%x: f32[2, s, 8]) {
   %h = reshape(%x) {shape = <1, 2, s, 8>}
@@ -33,16 +42,21 @@ Executable compiled(std::string_view text, int threads) {
   return std::move(result->executable);
 }
 
-TEST(Attention, SplitKeysGiveTheSameBitsOnAnyNumberOfThreads) {
-  Executable alone = compiled(kDecode, 1);
+void expect_same_bits_on_any_team(std::string_view text, const std::vector<Bindings>& sizes) {
+  Executable alone = compiled(text, 1);
   ASSERT_EQ(alone.plan().kernels.size(), 1U);
   for (const int threads : {2, 5}) {
-    Executable team = compiled(kDecode, threads);
-    for (const std::int64_t keys : {0, 3, 700, 5000}) {
+    Executable team = compiled(text, threads);
+    for (const Bindings& bindings : sizes) {
       std::vector<Tensor> inputs;
       for (const auto* input : alone.graph().inputs()) {
-        const Sizes sizes = evaluate(input->shape(), {{"b", 3}, {"t", keys}}).value();
-        inputs.push_back(random_tensor(input->type(), sizes, 7));
+        inputs.push_back(
+            random_tensor(input->type(), evaluate(input->shape(), bindings).value(), 7));
+        // Tables name one of five pages; sequences differ in length.
+        if (input->type().rank() != 1) continue;
+        for (std::int64_t b = 0; b < inputs.back().num_elements(); ++b) {
+          inputs.back().set_int(b, 16 * bindings.find("w").value() - 5 * b);
+        }
       }
       const Tensor expected = std::move(alone.run(inputs)->front());
       for (int repeat = 0; repeat < 20; ++repeat) {
@@ -52,6 +66,22 @@ TEST(Attention, SplitKeysGiveTheSameBitsOnAnyNumberOfThreads) {
       }
     }
   }
+}
+
+TEST(Attention, SplitKeysGiveTheSameBitsOnAnyNumberOfThreads) {
+  std::vector<Bindings> sizes;
+  for (const std::int64_t keys : {0, 3, 700, 5000}) sizes.push_back({{"b", 3}, {"t", keys}});
+  expect_same_bits_on_any_team(kDecode, sizes);
+}
+
+TEST(Attention, SplitPagesGiveTheSameBitsOnAnyNumberOfThreads) {
+  std::vector<Bindings> sizes;
+  for (const std::int64_t queries : {1, 2, 16, 17}) {
+    for (const std::int64_t pages : {1, 50}) {
+      sizes.push_back({{"b", 3}, {"s", queries}, {"w", pages}});
+    }
+  }
+  expect_same_bits_on_any_team(kPaged, sizes);
 }
 
 // Of a run with so many queries and keys.

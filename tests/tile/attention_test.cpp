@@ -156,6 +156,51 @@ TEST(AttentionSchedule, ChunksCombineToTheSameBitsInAnyOrder) {
             0);
 }
 
+// With a free number of queries, which are few is known when it runs.
+TEST(AttentionSchedule, FewQueriesOfAFreeNumberSplitTheirKeys) {
+  for (const int heads : {1, 2, 7}) {
+    for (const std::string attributes :
+         {"causal = \"none\"", "causal = \"bottom_right\", window_left = 400"}) {
+      const std::string text = fmt::format(
+          "graph g(%q: f32[b, {}, s, d], %k: f32[b, 3, t, d], %v: f32[b, 3, t, d]) {{\n"
+          "%y, %l = attention(%q, %k, %v) {{scale = 0.3, {}, lse = 1}}\n"
+          "return %y as \"y\", %l as \"l\" }}",
+          3 * heads, attributes);
+      for (const std::string target : {"host", "host-avx2"}) {
+        const GroupRunner group(text, KernelKind::Attention, target);
+        for (const std::int64_t queries : {0, 1, 2, 5, 13, 16, 17}) {
+          for (const std::int64_t keys : {0, 1, 191, 577}) {
+            SCOPED_TRACE(fmt::format("{} queries of {} heads, {} keys", queries, heads, keys));
+            group.check({{"b", 2}, {"s", queries}, {"t", keys}, {"d", 11}});
+          }
+        }
+      }
+    }
+  }
+}
+
+// Chunks are cut by the number of keys, and what they hand over takes memory only where there are
+// any.
+TEST(AttentionSchedule, ChunksOfFewQueries) {
+  const GroupRunner group(attention("causal = \"none\""), KernelKind::Attention, "host-avx2");
+  const Dim tasks = num_tasks(group.program());
+  const auto count = [&](std::int64_t queries) {
+    const Bindings sizes = {{"b", 3}, {"s", queries}, {"t", 1000}, {"d", 16}, {"e", 16}};
+    std::int64_t shared = 0;
+    for (const tile::Param& param : group.program().params) {
+      shared += shared_bytes(param).evaluate(sizes).value();
+    }
+    return std::pair(tasks.evaluate(sizes).value(), shared > 0);
+  };
+  // Three batch elements of two key heads: 4 chunks of 256 keys, 6 of 192.
+  EXPECT_EQ(count(1), std::pair(std::int64_t{3 * 2 * 4}, true));
+  EXPECT_EQ(count(2), std::pair(std::int64_t{3 * 2 * 6}, true));
+  EXPECT_EQ(count(16), std::pair(std::int64_t{3 * 2 * 6}, true));
+  // Of four heads each, a block of rows.
+  EXPECT_EQ(count(17), std::pair(std::int64_t{3 * 4}, false));
+  EXPECT_EQ(count(0), std::pair(std::int64_t{0}, false));
+}
+
 // One query to `attention`, or several: [b, 4 heads, s] on [b, 2 heads, t], with all operands.
 struct Options {
   std::string attributes = "causal = \"none\"";

@@ -110,6 +110,8 @@ class GroupRunner {
   [[nodiscard]] const tile::BlockingChoices& choices() const { return lowered_->choices; }
   [[nodiscard]] std::string program_text() const { return to_text(lowered_->program); }
 
+  [[nodiscard]] const tile::TileProgram& program() const { return lowered_->program; }
+
   [[nodiscard]] std::vector<Tensor> random_inputs(const Bindings& bindings,
                                                   unsigned seed = 1) const {
     std::vector<Tensor> inputs;

@@ -8,7 +8,7 @@
 //     store y <- epilogue(o / l)
 //
 // Few queries, as in decoding:
-//   grid b, g, r in (Hq / Hkv) S step NR, c in chunks of keys
+//   grid b, g, r in S (Hq / Hkv) step NR, c in chunks of keys
 //                                                        rows of all heads that share K and V
 //     the same over the chunk                            see attention_key_lanes.cpp for up to four
 //     partial <- m, l, o; the last chunk to arrive combines them: see attention_combine.cpp
@@ -16,7 +16,8 @@
 // This is the online softmax of Milakov and Gimelshein (2018) in the blocking of Dao et al.,
 // FlashAttention (2022), and its split over keys, Flash-Decoding (2023). A row whose scores are all
 // masked has l = 0 and gives zeros, as does an empty T. Which of the two a kernel is follows from
-// S; where S is free and T is not S, it holds both and goes by whether S is 1.
+// S; where S is free and T is not S, it holds both, and goes by S when it runs. Chunks are cut by T
+// alone, so that no bit depends on how many threads there are.
 #include <algorithm>
 #include <functional>
 
@@ -67,7 +68,8 @@ class AttentionEmitter {
     const Dim& queries = attention_.queries;
     const auto known = queries.constant();
     if (known && *known >= 1 && *known <= kFewQueries) return emit_few();
-    if (known || queries == attention_.keys) return emit_many();
+    const bool never_few = provably_le(kFewQueries + 1, queries);
+    if (known || never_few || queries == attention_.keys) return emit_many();
     return emit_either();
   }
 
@@ -75,7 +77,7 @@ class AttentionEmitter {
     const auto known = attention_.queries.constant();
     const bool is_few = known && *known >= 1 && *known <= kFewQueries;
     return attention_choices(attention_, lowering_.options(),
-                             is_few ? few(attention_.queries).task : many());
+                             is_few ? few(attention_.queries, *known).task : many());
   }
 
  private:
@@ -119,37 +121,41 @@ class AttentionEmitter {
     AttentionTask task;
     std::int64_t chunk = 0;  // keys
     Dim row_blocks, chunks;
+    Dim batch;  // batch elements that are computed so
     bool key_lanes = false;
 
     [[nodiscard]] bool split() const { return !(chunks == Dim(1)); }
   };
 
-  Few few(const Dim& queries) const {
+  // `most`: bound of the queries of a head.
+  Few few(const Dim& queries, std::int64_t most) const {
     Few few;
     few.task.queries = queries;
     few.task.rows = queries * attention_.heads_per_group;
-    const auto rows = few.task.rows.constant();
-    few.key_lanes = rows && *rows <= kKeyLanesRows;
-    few.task.row_block = few.key_lanes ? *rows
-                                       : row_lanes_block(*lowering_.options().target, few.task.rows,
+    const Dim most_rows = most * attention_.heads_per_group;
+    few.key_lanes = few.task.rows.is_constant() && provably_le(most_rows, kKeyLanesRows);
+    few.task.row_block = few.key_lanes ? *most_rows.constant()
+                                       : row_lanes_block(*lowering_.options().target, most_rows,
                                                          lowering_.options().blocking.queries);
-    few.row_blocks = ceil_div(few.task.rows, Dim(few.task.row_block));
+    const bool one_block = provably_le(most_rows, few.task.row_block);
+    few.row_blocks = one_block ? Dim(1) : ceil_div(few.task.rows, Dim(few.task.row_block));
     few.task.key_block = keys_at_once(few.key_lanes ? kKeyLanesBlock : kRowLanesBlock);
     few.chunk = kChunkBlocks * few.task.key_block;
     few.chunks = max(ceil_div(attention_.keys, Dim(few.chunk)), Dim(1));
+    few.batch = attention_.q->shape()[0];
     return few;
   }
 
   Status emit_few() {
-    Few few = this->few(attention_.queries);
+    Few few = this->few(attention_.queries, *attention_.queries.constant());
     few.task.batch = lowering_.grid("b", attention_.q->shape()[0]);
     few.task.key_head = lowering_.grid("g", attention_.key_heads);
     const Expr row_block = lowering_.grid("r", few.row_blocks);
     const Expr chunk = lowering_.grid("c", few.chunks);
-    return emit_few(few, row_block, chunk);
+    return emit_few_rows(few, row_block, chunk);
   }
 
-  Status emit_few(Few& few, Expr row_block, Expr chunk) {
+  Status emit_few_rows(Few& few, Expr row_block, Expr chunk) {
     AttentionTask& task = few.task;
     task.row0 = math_.mul(row_block, Dim(task.row_block));
     take_rows(task);
@@ -163,45 +169,70 @@ class AttentionEmitter {
                                     : make_row_lanes_form(lowering_, attention_, task, scores);
     OPWELD_CHECK(emit_keys(task, scores, *form));
     if (!few.split()) return store_rows(scores, task, *form);
-    AttentionPartials partials(lowering_, attention_, task, few.chunks);
+    AttentionPartials partials(lowering_, attention_, task,
+                               {few.batch, few.row_blocks, few.chunks});
     OPWELD_CHECK(partials.store(*form, chunk));
     return partials.combine(row_block, [&](Expr row, const RowState& state) {
       return store_row(scores, task, row, state);
     });
   }
 
-  // ---- both: a single query is few, whatever else is many ----
+  // ---- both: which is decided when it runs ----
+
+  // 1 where there are at most so many queries, else 0.
+  Dim at_most(std::int64_t count) const { return min(max(count + 1 - attention_.queries, 0), 1); }
 
   Status emit_either() {
     const Dim& queries = attention_.queries;
+    const Dim is_single = at_most(1) - at_most(0);
+    const Dim is_few = at_most(kFewQueries) - at_most(1);
     AttentionTask many = this->many();
-    Few few = this->few(Dim(1));
+    Few single = this->few(Dim(1), 1);
+    Few few = this->few(queries, kFewQueries);
+    single.batch *= is_single;
+    few.batch *= is_few;
+    const auto tasks_of = [&](const Few& f) {
+      return attention_.key_heads * f.row_blocks * f.chunks;
+    };
     const Dim query_blocks = ceil_div(queries, Dim(many.row_block));
     const Dim tasks_of_many = attention_.q->shape()[1] * query_blocks;
-    const Dim tasks_of_few = attention_.key_heads * few.row_blocks * few.chunks;
-    // 1 where S is 1, else 0.
-    const Dim single = min(max(2 - queries, 0), 1) - min(max(1 - queries, 0), 1);
     const Expr batch = lowering_.grid("b", attention_.q->shape()[0]);
     const Expr task =
-        program_.grid("task", tasks_of_many + single * (tasks_of_few - tasks_of_many));
-    const Expr is_single = exprs_.binary(ExprKind::Eq, math_.size(queries), math_.constant(1));
-    Status status;
-    program_.when(is_single, [&] {
-      const ElementBuilder::Scope scope(lowering_.elements());
-      few.task.batch = batch;
-      few.task.key_head = math_.div(task, few.row_blocks * few.chunks);
-      math_.set_bound(few.task.key_head, attention_.key_heads);
-      const Expr row_block = math_.mod(math_.div(task, few.chunks), few.row_blocks);
-      status = emit_few(few, row_block, math_.mod(task, few.chunks));
-    });
-    OPWELD_CHECK(status);
-    program_.when(exprs_.unary(ExprKind::Not, is_single), [&] {
-      const ElementBuilder::Scope scope(lowering_.elements());
+        program_.grid("task", tasks_of_many + is_single * (tasks_of(single) - tasks_of_many) +
+                                  is_few * (tasks_of(few) - tasks_of_many));
+    const Expr count = math_.size(queries);
+    const auto more_than = [&](std::int64_t limit) {
+      return exprs_.binary(ExprKind::Lt, math_.constant(limit), count);
+    };
+    OPWELD_CHECK(emit_when(exprs_.binary(ExprKind::Eq, count, math_.constant(1)),
+                           [&] { return emit_few(single, batch, task); }));
+    OPWELD_CHECK(emit_when(exprs_.binary(ExprKind::And, more_than(1),
+                                         exprs_.unary(ExprKind::Not, more_than(kFewQueries))),
+                           [&] { return emit_few(few, batch, task); }));
+    // Of no queries there are no tasks.
+    return emit_when(more_than(kFewQueries), [&] {
       many.batch = batch;
       many.head = math_.div(task, query_blocks);
       math_.set_bound(many.head, attention_.q->shape()[1]);
       many.row0 = math_.mul(math_.mod(task, query_blocks), Dim(many.row_block));
-      status = emit_many(many);
+      return emit_many(many);
+    });
+  }
+
+  // Task `task` of a batch element.
+  Status emit_few(Few& few, Expr batch, Expr task) {
+    few.task.batch = batch;
+    few.task.key_head = math_.div(task, few.row_blocks * few.chunks);
+    math_.set_bound(few.task.key_head, attention_.key_heads);
+    const Expr row_block = math_.mod(math_.div(task, few.chunks), few.row_blocks);
+    return emit_few_rows(few, row_block, math_.mod(task, few.chunks));
+  }
+
+  Status emit_when(Expr condition, const std::function<Status()>& body) {
+    Status status;
+    program_.when(condition, [&] {
+      const ElementBuilder::Scope scope(lowering_.elements());
+      status = body();
     });
     return status;
   }
@@ -252,14 +283,12 @@ class AttentionEmitter {
     return lowering_.serial("pass", Dim(2), [&](Expr pass) {
       const Expr first = exprs_.binary(ExprKind::Eq, pass, math_.constant(0));
       const Expr needed = exprs_.binary(ExprKind::Ne, program_.load(flag), zero());
-      Status status;
-      program_.when(exprs_.binary(ExprKind::Or, first, needed), [&] {
-        const ElementBuilder::Scope scope(lowering_.elements());
+      return emit_when(exprs_.binary(ExprKind::Or, first, needed), [&]() -> Status {
         form.reset();
-        status = emit_blocks(task, scores, form, exprs_.unary(ExprKind::Not, first));
+        OPWELD_CHECK(emit_blocks(task, scores, form, exprs_.unary(ExprKind::Not, first)));
         program_.store(flag, form.unsound());
+        return {};
       });
-      return status;
     });
   }
 

@@ -9,17 +9,15 @@
 namespace opweld::tile {
 
 AttentionPartials::AttentionPartials(GroupLowering& lowering, const Attention& attention,
-                                     const AttentionTask& task, const Dim& chunks)
-    : AttentionPart(lowering, attention, task), chunks_(chunks) {
-  const Dim& batch = attention.q->shape()[0];
-  const Shape per_chunk{batch, attention.key_heads, task.rows, chunks};
+                                     const AttentionTask& task, const Counts& counts)
+    : AttentionPart(lowering, attention, task), chunks_(counts.chunks) {
+  const Shape per_chunk{counts.batch, attention.key_heads, task.rows, chunks_};
   maximum_ = program_.shared("pm", DType::F32, per_chunk);
   sum_ = program_.shared("pl", DType::F32, per_chunk);
   Shape elements = per_chunk;
   elements.push_back(attention.value_head);
   weighted_ = program_.shared("po", DType::F32, elements);
-  const Dim row_blocks = ceil_div(task.rows, Dim(task.row_block));
-  counter_ = program_.counter("arrived", {batch, attention.key_heads, row_blocks});
+  counter_ = program_.counter("arrived", {counts.batch, attention.key_heads, counts.row_blocks});
 }
 
 Status AttentionPartials::store(AttentionForm& form, Expr chunk) {

@@ -32,6 +32,9 @@ class RowLanesForm : public AttentionForm {
     tile_columns_ = static_cast<int>(task.row_block == lanes ? lanes : 2 * lanes);
     panels_ = task.row_block / tile_columns_;
     tile_rows_ = lowering.options().target->vector_registers >= 32 ? 12 : 6;
+    // One of several forms in a kernel, for rows that K and V stream by: less code.
+    const bool few_of_many = task.head == kNoExpr && !task.rows.is_constant();
+    if (few_of_many) tile_rows_ = lowering.options().target->vector_registers >= 32 ? 8 : 4;
   }
 
   [[nodiscard]] std::int64_t key_block() const override { return task_.key_block; }

@@ -45,11 +45,10 @@ Expected<Attention> find_attention(const Graph& group) {
 
 AttentionScores::Position AttentionScores::position(Expr row) {
   if (task_.head != kNoExpr) return {task_.head, row};
-  const Expr head = math_.add(math_.mul(task_.key_head, attention_.heads_per_group),
-                              math_.div(row, task_.queries));
+  const Dim& heads = attention_.heads_per_group;
+  const Expr head = math_.add(math_.mul(task_.key_head, heads), math_.mod(row, heads));
   math_.set_bound(head, attention_.q->shape()[1]);
-  const Expr query = math_.mod(row, task_.queries);
-  return {head, query};
+  return {head, math_.div(row, heads)};
 }
 
 Expected<Expr> AttentionScores::query_element(Expr row, Expr d) {

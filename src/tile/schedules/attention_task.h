@@ -37,7 +37,8 @@ struct Attention {
 Expected<Attention> find_attention(const Graph& group);
 
 // Whose rows a task computes. Rows are queries of one head, or, where there are few queries, those
-// of all heads that share K and V, head by head.
+// of all heads that share K and V, query by query: how many heads those are is nearly always a
+// number, so that it is easily told which row is whose.
 struct AttentionTask {
   Expr batch = kNoExpr;
   Expr key_head = kNoExpr;
@@ -269,8 +270,14 @@ struct RowState {
 // What tasks that share rows, a chunk of the keys each, hand to the one that combines them.
 class AttentionPartials : private AttentionPart {
  public:
+  // Partials of each batch element, key head, row and chunk.
+  struct Counts {
+    Dim batch;
+    Dim row_blocks;
+    Dim chunks;
+  };
   AttentionPartials(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
-                    const Dim& chunks);
+                    const Counts& counts);
 
   Status store(AttentionForm& form, Expr chunk);
   // In the last task to arrive: store the state of each of its rows.
