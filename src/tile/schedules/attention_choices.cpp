@@ -18,6 +18,7 @@ std::string attention_class(const Attention& attention) {
   if (attention.window_left >= 0 || attention.window_right >= 0) text += ", window";
   if (attention.mask != nullptr) text += ", mask";
   if (attention.lengths != nullptr) text += ", lengths";
+  if (attention.block_table != nullptr) text += ", pages";
   return text;
 }
 
