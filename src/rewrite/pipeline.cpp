@@ -4,6 +4,7 @@
 #include "rewrite/dce.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/merge_projections.h"
+#include "rewrite/raise/alibi.h"
 #include "rewrite/raise/attention.h"
 #include "rewrite/raise/gelu.h"
 #include "rewrite/raise/layer_norm.h"
@@ -33,6 +34,7 @@ std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
             {"raise-silu", raise_silu},              // x sigmoid(x) -> silu
             {"raise-rope", raise_rope},              // x cos + rotated(x) sin -> rope
             {"raise-attention", raise_attention},    // softmax(QK') V -> attention
+            {"raise-alibi", raise_alibi},            // slope (t - s) in a mask -> slopes
             {"simplify-raised", simplify},           // transposes beside what was raised meet
             {"cse-raised", eliminate_common_subexpressions},
             {"sweep", eliminate_dead_code},

@@ -1,8 +1,10 @@
 #include "rewrite/raise/attention_scores.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "rewrite/match.h"
+#include "rewrite/raise/alibi_bias.h"
 #include "rewrite/raise/causal_mask.h"
 
 namespace opweld {
@@ -140,7 +142,11 @@ std::optional<AttentionScores> match_attention_scores(Value* value, std::size_t 
   const Maybe found = follow(value, readers);
   if (!found) return std::nullopt;
   const AttentionScores& scores = found->scores;
-  const bool is_only_mask = scores.added.empty() && scores.visible == nullptr;
+  const Shape& shape = scores.product->result()->shape();
+  const bool hides_nothing = std::ranges::all_of(scores.added, [&](Value* added) {
+    return match_alibi(added, scores.causal, shape[shape.size() - 2], shape.back()).has_value();
+  });
+  const bool is_only_mask = hides_nothing && scores.visible == nullptr;
   return is_only_mask || !found->hides_finitely ? std::optional(scores) : std::nullopt;
 }
 

@@ -28,7 +28,8 @@ struct AttentionScores {
 // go by the scores still. A finite fill that takes the place of a score gives such a row equal
 // weights, which attention cannot say, and so is refused. What says only that later keys are hidden
 // becomes the attribute: with -inf always; with the lowest number, added or in place, if it is the
-// only mask, for then every row sees a key and the hidden ones have a weight of 0.
+// only mask (biases by distance hide nothing, see match_alibi()), for then every row sees a key and
+// the hidden ones have a weight of 0.
 std::optional<AttentionScores> match_attention_scores(Value* value, std::size_t readers = 1);
 
 // Takes scalar factors off a value, into `scale`.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rewrite/match.h"
+#include "rewrite/raise/ramp.h"
 
 namespace opweld {
 
@@ -25,94 +26,6 @@ double lowest(DType dtype) {
     default:
       return std::numeric_limits<float>::lowest();
   }
-}
-
-// Numbers that grow evenly along axes: element [.., i1, i0] is offset + sum of steps[a] * i_a, with
-// axes counted from the last.
-struct Ramp {
-  std::vector<std::int64_t> steps;
-  Dim offset = 0;
-};
-
-using MaybeRamp = std::optional<Ramp>;
-
-const Dim& size_from_last(const Value* value, std::size_t axis) {
-  return value->shape()[value->shape().size() - 1 - axis];
-}
-
-MaybeRamp ramp_of(const Value* value);
-
-// The operand's ramp under another shape that differs in axes of one element.
-MaybeRamp reshaped(const Node& node) {
-  const Value* const from = node.operand(0);
-  const Value* const to = node.result();
-  const MaybeRamp ramp = ramp_of(from);
-  if (!ramp) return std::nullopt;
-  Ramp result{std::vector<std::int64_t>(to->shape().size(), 0), ramp->offset};
-  std::size_t at = 0;
-  for (std::size_t axis = 0; axis < from->shape().size(); ++axis) {
-    if (size_from_last(from, axis) == Dim(1)) continue;
-    while (at < to->shape().size() && size_from_last(to, at) == Dim(1)) ++at;
-    if (at == to->shape().size() || size_from_last(to, at) != size_from_last(from, axis)) {
-      return std::nullopt;
-    }
-    result.steps[at++] = ramp->steps[axis];
-  }
-  return result;
-}
-
-// first + sign * second, broadcast.
-MaybeRamp combined(const Node& node, std::int64_t sign) {
-  Ramp result{std::vector<std::int64_t>(node.result()->shape().size(), 0), 0};
-  for (int side = 0; side < 2; ++side) {
-    const MaybeRamp ramp = ramp_of(node.operand(side));
-    if (!ramp) return std::nullopt;
-    const std::int64_t factor = side == 0 ? 1 : sign;
-    for (std::size_t axis = 0; axis < ramp->steps.size(); ++axis) {
-      // The one element of an axis is repeated, not counted on.
-      if (size_from_last(node.operand(side), axis) == Dim(1)) continue;
-      result.steps[axis] += factor * ramp->steps[axis];
-    }
-    result.offset += ramp->offset * factor;
-  }
-  return result;
-}
-
-MaybeRamp ramp_of(const Value* value) {
-  const std::size_t rank = value->shape().size();
-  const auto& contents = value->contents();
-  if (contents && contents->size() == 1) {
-    return Ramp{std::vector<std::int64_t>(rank, 0), contents->front()};
-  }
-  const Node* const node = value->producer();
-  if (node == nullptr || !is_integer(value->dtype())) return std::nullopt;
-  if (node->op() == "iota") {
-    Ramp ramp{std::vector<std::int64_t>(rank, 0), 0};
-    const auto axis = static_cast<std::size_t>(node->attributes().integer("axis"));
-    ramp.steps[rank - 1 - axis] = 1;
-    return ramp;
-  }
-  if (node->op() == "range") {
-    const auto& start = node->operand(0)->contents();
-    const bool by_one = scalar_constant(node->operand(1)) == 1.0;
-    return start && by_one ? MaybeRamp(Ramp{{1}, start->front()}) : std::nullopt;
-  }
-  if (node->op() == "cast") {
-    return is_integer(node->operand(0)->dtype()) ? ramp_of(node->operand(0)) : std::nullopt;
-  }
-  if (node->op() == "reshape") return reshaped(*node);
-  if (node->op() == "expand") {
-    MaybeRamp ramp = ramp_of(node->operand(0));
-    if (!ramp) return std::nullopt;
-    for (std::size_t axis = 0; axis < ramp->steps.size(); ++axis) {
-      if (size_from_last(node->operand(0), axis) == Dim(1)) ramp->steps[axis] = 0;
-    }
-    ramp->steps.resize(rank, 0);
-    return ramp;
-  }
-  if (node->op() == "add") return combined(*node, 1);
-  if (node->op() == "sub") return combined(*node, -1);
-  return std::nullopt;
 }
 
 // What is said of the keys t > s + offset of query s, and the opposite of all others.
@@ -140,7 +53,7 @@ MaybeLater where_positive(const Ramp& ramp) {
 
 MaybeLater from_comparison(const Node& node) {
   const bool less = node.op() == "lt" || node.op() == "le";
-  MaybeRamp difference = combined(node, -1);
+  std::optional<Ramp> difference = combined_ramp(node, -1);
   if (!difference) return std::nullopt;
   if (less) {
     for (std::int64_t& step : difference->steps) step = -step;
@@ -178,20 +91,6 @@ MaybeLater shifted(MaybeLater later, const Node& slice) {
   if (!later || starts.size() < 2 || !by_one) return std::nullopt;
   later->offset += starts[starts.size() - 2] - starts.back();
   return later;
-}
-
-// Whether the node only adds or takes away axes of one element before the last two.
-bool keeps_last_axes(const Node& node) {
-  const Value* const from = node.operand(0);
-  const Value* const to = node.result();
-  if (from->rank() < 2 || to->rank() < 2) return false;
-  if (node.op() == "reshape") {
-    for (std::size_t axis = 2; axis < from->shape().size(); ++axis) {
-      if (size_from_last(from, axis) != Dim(1)) return false;
-    }
-  }
-  return size_from_last(from, 0) == size_from_last(to, 0) &&
-         size_from_last(from, 1) == size_from_last(to, 1);
 }
 
 // Of a selection between zero and another number, as where the result is not zero.
@@ -232,7 +131,7 @@ MaybeLater from_bool(const Value* value) {
   if (op == "cast" && (value->dtype() == DType::Bool || node->operand(0)->dtype() == DType::Bool)) {
     return from_bool(node->operand(0));
   }
-  const bool is_view = (op == "reshape" || op == "expand") && keeps_last_axes(*node);
+  const bool is_view = (op == "reshape" || op == "expand") && keeps_last_axes(*node, 2);
   return is_view ? from_bool(node->operand(0)) : std::nullopt;
 }
 
@@ -281,7 +180,7 @@ MaybeLater from_float(const Value* value) {
     later->is_finite = later->is_finite && fill == lowest(value->dtype());
     return later;
   }
-  const bool is_view = (op == "reshape" || op == "expand") && keeps_last_axes(*node);
+  const bool is_view = (op == "reshape" || op == "expand") && keeps_last_axes(*node, 2);
   return is_view ? from_float(node->operand(0)) : std::nullopt;
 }
 
