@@ -84,6 +84,59 @@ TEST(Attention, SplitPagesGiveTheSameBitsOnAnyNumberOfThreads) {
   expect_same_bits_on_any_team(kPaged, sizes);
 }
 
+// As exporters write it: positions by range, distances, slopes, a causal mask, scores.
+std::string alibi_written_out(const std::string& sizes) {
+  return fmt::format(R"(
+graph g(%q: f32[2, 4, {0}, 8], %k: f32[2, 4, {0}, 8], %v: f32[2, 4, {0}, 8]) {{
+  %slopes = constant {{value = f32[4, 1, 1] {{0.25, 0.0625, 0.015625, 0.00390625}}}}
+  %low = constant {{value = f32[] {{-3.4028234663852886e38}}}}
+  %zero = constant {{value = f32[] {{0.0}}}}
+  %root = constant {{value = f32[] {{2.828427}}}}
+  %null = constant {{value = i64[] {{0}}}}
+  %one = constant {{value = i64[] {{1}}}}
+  %column = range(%null, %one) {{length = <{0}>}}
+  %row = reshape(%column) {{shape = <{0}, 1>}}
+  %apart = sub(%column, %row)
+  %distance = cast(%apart) {{to = f32}}
+  %bias = mul(%slopes, %distance)
+  %later = gt(%column, %row)
+  %hidden = select(%later, %low, %zero)
+  %mask = add(%bias, %hidden)
+  %kt = transpose(%k) {{permutation = [0, 1, 3, 2]}}
+  %product = matmul(%q, %kt)
+  %scaled = div(%product, %root)
+  %scores = add(%scaled, %mask)
+  %weights = softmax(%scores) {{axis = 3}}
+  %y = matmul(%weights, %v)
+  return %y as "y"
+}})",
+                     sizes);
+}
+
+TEST(Attention, AlibiWrittenOutIsOneKernelWithSlopes) {
+  for (const std::string sizes : {"s", "37"}) {  // with a known size, the bias is a constant
+    const std::string text = alibi_written_out(sizes);
+    Executable executable = compiled(text, 2);
+    ASSERT_EQ(executable.plan().kernels.size(), 1U);
+    const Node* attention = nullptr;
+    for (const auto& node : executable.graph().nodes()) {
+      if (node->op() == "attention") attention = node.get();
+    }
+    ASSERT_NE(attention, nullptr);
+    EXPECT_EQ(attention->attributes().text("causal", "none"), "top_left");
+    EXPECT_EQ(attention->operand(3), nullptr);
+    ASSERT_NE(attention->operand(5), nullptr);
+    const Graph model = parse_graph(text).value();
+    std::vector<Tensor> inputs;
+    for (const Value* input : model.inputs()) {
+      inputs.push_back(random_tensor(input->type(), {2, 4, 37, 8}, 1 + inputs.size()));
+    }
+    const auto expected = evaluate(model, inputs, {.in_f64 = true, .observer = {}});
+    ASSERT_TRUE(expected) << expected.error().message;
+    expect_close(executable.run(inputs)->front(), expected->front(), DType::F32);
+  }
+}
+
 // Of a run with so many queries and keys.
 std::int64_t bytes_worked_in(Executable& executable, std::int64_t length) {
   const Value* input = executable.graph().inputs()[0];

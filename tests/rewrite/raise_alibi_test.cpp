@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "rewrite/raise/alibi.h"
 #include "rewrite/raise/attention.h"
 #include "rewrite/raising.h"
@@ -201,6 +203,79 @@ TEST(RaiseAlibi, AfterPastKeys) {
       "%m = add(%c, %e)\n %y = attention(%q, %k, %v, %m) {scale = 0.5}\n return %y as \"y\"\n}";
   EXPECT_EQ(operands_of(text),
             "attention(%q, %k, %v, _, _, %0) {causal = \"bottom_right\", scale = 0.5}");
+}
+
+// What constant folding leaves of a model of known sizes: [2 heads, 3 queries, keys], element by
+// element.
+using Element = std::function<double(int head, int query, int key)>;
+
+std::string folded(int keys, const Element& element, int queries = 3) {
+  std::string numbers;
+  for (int i = 0; i < 2 * queries * keys; ++i) {
+    const double number = element(i / keys / queries, i / keys % queries, i % keys);
+    numbers += i == 0 ? "" : ", ";
+    numbers += std::isfinite(number) ? fmt::format("{:.9e}", number)
+               : std::isnan(number)  ? "nan"
+                                     : "-inf";
+  }
+  return fmt::format(
+      "graph g(%q: f32[b, 2, 3, d], %k: f32[b, 2, {0}, d], %v: f32[b, 2, {0}, d]) {{\n"
+      "%n = constant {{value = f32[2, {1}, {0}] {{{2}}}}}\n"
+      "%y = attention(%q, %k, %v, %n) {{scale = 0.5}}\n return %y as \"y\"\n}}",
+      keys, queries, numbers);
+}
+
+const double kSlopes[] = {0.25, std::exp2(-8.0 / 3)};  // the second is rounded
+
+double product(int head, int distance) {
+  return static_cast<float>(static_cast<float>(kSlopes[head]) * static_cast<float>(distance));
+}
+
+TEST(RaiseAlibi, Constants) {
+  const std::string none = "attention(%q, %k, %v, _, _, %0) {causal = \"none\", scale = 0.5}";
+  const std::string top = "attention(%q, %k, %v, _, _, %0) {causal = \"top_left\", scale = 0.5}";
+  const std::string bottom =
+      "attention(%q, %k, %v, _, _, %0) {causal = \"bottom_right\", scale = 0.5}";
+  const auto apart = [](int h, int s, int t) { return product(h, t - s); };
+  const auto keys = [](int h, int, int t) { return product(h, t); };
+  EXPECT_EQ(operands_of(folded(5, apart)), none);
+  EXPECT_EQ(operands_of(folded(5, keys)), none);
+  EXPECT_EQ(operands_of(folded(5, keys, 1)), none);
+  EXPECT_EQ(operands_of(folded(5, [](int h, int, int t) { return product(h, t - 4); })), none);
+  for (const double low : {-kInf, -3.4028234663852886e38}) {
+    const auto hidden = [&](int past) {
+      return [=](int h, int s, int t) { return t > s + past ? low : product(h, t - s - past); };
+    };
+    EXPECT_EQ(operands_of(folded(3, hidden(0))), top);
+    EXPECT_EQ(operands_of(folded(5, hidden(0))), top);
+    EXPECT_EQ(operands_of(folded(2, hidden(0))), top);
+    EXPECT_EQ(operands_of(folded(5, hidden(2))), bottom);
+    // Neither alignment.
+    EXPECT_FALSE(operands_of(folded(5, hidden(1))).starts_with("attention(%q, %k, %v, _"));
+  }
+}
+
+TEST(RaiseAlibi, ConstantsThatAreNearlySo) {
+  const auto stays = [](const Element& element) {
+    const std::string left = operands_of(folded(5, element));
+    EXPECT_TRUE(left.starts_with("attention(%q, %k, %v, %n)")) << left;
+  };
+  const auto changed = [](int head, int query, int key, double by) {
+    return [=](int h, int s, int t) {
+      const bool here = h == head && s == query && t == key;
+      return here ? by : product(h, t - s);
+    };
+  };
+  stays(changed(1, 2, 4, std::nextafterf(static_cast<float>(product(1, 2)), 1)));
+  stays(changed(0, 0, 4, -kInf));
+  stays(changed(1, 1, 0, -kInf));
+  stays(changed(0, 2, 1, kNan));
+  stays([](int h, int s, int t) { return -std::abs(product(h, t - s)); });
+  stays([](int h, int s, int t) { return product(h, t - s) + 0.125; });
+  stays([](int, int s, int t) { return t > s ? -10000.0 : 0.0; });
+  stays([](int h, int s, int t) { return t < s ? -kInf : product(h, t - s); });
+  // Hidden keys and no bias: a matter of the causal mask.
+  stays([](int, int s, int t) { return t > s ? -3.4028234663852886e38 : 0.0; });
 }
 
 TEST(RaiseAlibi, NearMissesAreLeftAlone) {

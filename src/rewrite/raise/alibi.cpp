@@ -95,21 +95,34 @@ class Raiser {
   }
 
   bool set_causal(const CausalMask& mask) {
+    if (!can_be_causal(mask)) return false;
+    causal_ = mask.alignment;
+    return true;
+  }
+
+  // Whether the attention can say of itself what the mask does.
+  [[nodiscard]] bool can_be_causal(const CausalMask& mask) const {
     if (causal_ != "none") return causal_ == mask.alignment;
     // At the bottom right, the attribute moves windows along, and counts from the last valid key.
     const Attributes& attributes = attention_.attributes();
     const bool counts_keys = has(attention_, kLengths) ||
                              attributes.integer("window_left", -1) >= 0 ||
                              attributes.integer("window_right", -1) >= 0;
-    if (mask.alignment != "top_left" && counts_keys) return false;
-    causal_ = mask.alignment;
-    return true;
+    return mask.alignment == "top_left" || !counts_keys;
+  }
+
+  // Beside other masks, only by -inf.
+  bool can_hide(const CausalMask& hidden) {
+    const bool alone = terms_.added.size() == 1 && terms_.visible.empty();
+    if (hidden.is_finite && !alone) return false;
+    return can_be_causal(hidden);
   }
 
   std::optional<AlibiBias> take_bias() {
     for (auto term = terms_.added.begin(); term != terms_.added.end(); ++term) {
       const auto bias = match_alibi(*term, causal_, queries_, keys_);
-      if (!bias) continue;
+      if (!bias || (bias->hidden && !can_hide(*bias->hidden))) continue;
+      if (bias->hidden) set_causal(*bias->hidden);
       terms_.added.erase(term);
       return bias;
     }

@@ -108,23 +108,24 @@ std::optional<AlibiBias> match_alibi(Value* bias, std::string_view causal, const
   if (!is_float(bias->dtype()) || bias->rank() < 3 || size_from_last(bias, 0) != keys) {
     return std::nullopt;
   }
+  if (auto constant = match_constant_alibi(bias, queries, keys)) return constant;
   const MaybeProduct product = product_of(bias);
   if (!product || product->slopes == nullptr || !product->ramp) return std::nullopt;
   const std::int64_t step = key_step(*product->ramp);
   double factor = product->factor * static_cast<double>(step);
   if (product->is_absolute) factor *= visible_sign(*product->ramp, causal, queries, keys);
   if (factor == 0 || !std::isfinite(factor)) return std::nullopt;
-  return AlibiBias{product->slopes, factor};
+  return AlibiBias{.slopes = product->slopes, .factor = factor};
 }
 
 Value* alibi_slopes(Builder& builder, const AlibiBias& bias, const Dim& heads) {
-  Value* slopes = bias.slopes;
+  Value* slopes = bias.slopes == nullptr ? builder.constant(*bias.numbers) : bias.slopes;
   if (bias.factor != 1) {
     slopes = builder.cast(slopes, compute_dtype(slopes->dtype()));
     slopes = builder.binary("mul", slopes, builder.scalar(bias.factor, slopes->dtype()));
   }
-  const Dim given = size_from_last(bias.slopes, 2);
-  slopes = builder.reshape(slopes, {given});
+  const Dim given = bias.slopes == nullptr ? slopes->shape()[0] : size_from_last(bias.slopes, 2);
+  if (slopes->rank() != 1) slopes = builder.reshape(slopes, {given});
   return given == heads ? slopes : builder.expand(slopes, {heads});
 }
 

@@ -144,7 +144,8 @@ std::optional<AttentionScores> match_attention_scores(Value* value, std::size_t 
   const AttentionScores& scores = found->scores;
   const Shape& shape = scores.product->result()->shape();
   const bool hides_nothing = std::ranges::all_of(scores.added, [&](Value* added) {
-    return match_alibi(added, scores.causal, shape[shape.size() - 2], shape.back()).has_value();
+    const auto bias = match_alibi(added, scores.causal, shape[shape.size() - 2], shape.back());
+    return bias && !bias->hidden;
   });
   const bool is_only_mask = hides_nothing && scores.visible == nullptr;
   return is_only_mask || !found->hides_finitely ? std::optional(scores) : std::nullopt;
