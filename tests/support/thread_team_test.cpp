@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -81,6 +82,97 @@ TEST_P(ThreadTeamTest, WakesAfterItHasSlept) {
     team.run(100, [&](std::int64_t begin, std::int64_t end, int) { sum += end - begin; });
   }
   EXPECT_EQ(sum.load(), 300);
+}
+
+// Steps of the same job: after a barrier a step reads what any thread stored before it, without one
+// it must not have to. Each task of a step adds up what all tasks of the step before the barrier
+// left, so that one begun too early is off.
+TEST_P(ThreadTeamTest, BarriersKeepStepsApart) {
+  ThreadTeam team(GetParam());
+  constexpr std::int64_t kTasks[] = {37, 1, 5, 0, 64, 2, 0, 1, 1, 16};
+  std::vector<ThreadTeam::Step> steps;
+  for (const std::int64_t tasks : kTasks) steps.push_back({tasks, true});
+  std::vector<std::vector<std::int64_t>> values;
+  for (const std::int64_t tasks : kTasks) values.emplace_back(static_cast<std::size_t>(tasks));
+  for (int job = 0; job < 2000; ++job) {
+    team.run_steps(steps, [&](std::size_t step, std::int64_t begin, std::int64_t end, int) {
+      std::int64_t sum = job;
+      if (step > 0) {
+        for (const std::int64_t value : values[step - 1]) sum += value;
+      }
+      for (std::int64_t i = begin; i < end; ++i)
+        values[step][static_cast<std::size_t>(i)] = sum + i;
+    });
+    std::int64_t before = job;
+    for (std::size_t step = 0; step < steps.size(); ++step) {
+      std::int64_t sum = 0;
+      for (std::int64_t i = 0; i < steps[step].tasks; ++i) {
+        ASSERT_EQ(values[step][static_cast<std::size_t>(i)], before + i)
+            << "job " << job << ", step " << step;
+        sum += before + i;
+      }
+      before = job + sum;
+    }
+  }
+}
+
+TEST_P(ThreadTeamTest, DoesEachTaskOfEachStepOnce) {
+  ThreadTeam team(GetParam());
+  std::int64_t most = 0;
+  // Jobs grow and shrink, so that a worker that is late meets one of another length.
+  for (int job = 0; job < 600; ++job) {
+    std::vector<ThreadTeam::Step> steps;
+    for (int step = 0; step < 1 + job * 7 % 40; ++step) {
+      steps.push_back({(job + step) * 13 % 50, (job + step) % 3 == 0});
+    }
+    std::vector<std::vector<std::atomic<int>>> done;
+    for (const auto& step : steps) {
+      done.emplace_back(static_cast<std::size_t>(step.tasks));
+      most = std::max(most, step.tasks);
+    }
+    team.run_steps(steps, [&](std::size_t step, std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        ++done[step][static_cast<std::size_t>(task)];
+      }
+    });
+    for (const auto& step : done) {
+      for (const auto& times : step) ASSERT_EQ(times.load(), 1) << "job " << job;
+    }
+  }
+  EXPECT_EQ(most, 49);
+}
+
+// Of steps without a barrier the second begins while the first still runs.
+TEST(ThreadTeamSteps, WithoutABarrierRunBesideEachOther) {
+  ThreadTeam team(2);
+  const ThreadTeam::Step steps[] = {{1, false}, {1, false}};
+  std::atomic<bool> second_has_run = false;
+  bool seen = false;
+  team.run_steps(steps, [&](std::size_t step, std::int64_t, std::int64_t, int) {
+    if (step == 1) {
+      second_has_run.store(true);
+      second_has_run.notify_all();
+      return;
+    }
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!second_has_run.load() && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::yield();
+    }
+    seen = second_has_run.load();
+  });
+  EXPECT_TRUE(seen);
+}
+
+// A worker that falls asleep at a barrier is woken by the task that it waits for.
+TEST_P(ThreadTeamTest, WakesThoseWhoSleepAtABarrier) {
+  ThreadTeam team(GetParam());
+  const ThreadTeam::Step steps[] = {{3, false}, {100, true}, {1, true}, {50, true}};
+  std::atomic<std::int64_t> sum = 0;
+  team.run_steps(steps, [&](std::size_t step, std::int64_t begin, std::int64_t end, int) {
+    if (step % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    sum += end - begin;
+  });
+  EXPECT_EQ(sum.load(), 154);
 }
 
 TEST_P(ThreadTeamTest, EndsWithoutAJob) {
