@@ -18,6 +18,9 @@ struct KernelAccount {
   std::vector<std::string> sources;  // its operators, by their names in the user's model
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
+  // In a single launch, how many barriers are before it: kernels of the same stretch run beside
+  // each other. 0 otherwise.
+  int stretch = 0;
 };
 
 // The one verdict on an edge of the graph, from a producer to a consumer.
@@ -43,6 +46,10 @@ struct Account {
   std::vector<std::string> notes;
   std::int64_t bytes_read = 0;  // the sums over the kernels
   std::int64_t bytes_written = 0;
+  // Hand-overs to the threads in a run: one for each kernel, or one for all of them with
+  // CompileSettings::single_launch, inside which threads wait for each other at barriers.
+  std::int64_t launches = 0;
+  std::int64_t barriers = 0;
 };
 
 }  // namespace opweld

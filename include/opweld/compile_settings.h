@@ -26,6 +26,10 @@ struct CompileSettings {
   // "host", or a narrower view of this machine: "host-generic", "host-avx2", "host-avx512",
   // "host-amx".
   std::string target = "host";
+  // Hand all kernels to the threads at once, which go from one to the next by themselves and wait
+  // for each other only where a kernel reads what another wrote. Worth it where kernels are short:
+  // small batches, single tokens. Results are the same to the bit.
+  bool single_launch = false;
 };
 
 }  // namespace opweld

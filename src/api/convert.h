@@ -27,6 +27,7 @@ struct ModelState {
 struct ProgramState {
   Compiled compiled;
   double seconds = 0;
+  bool single_launch = false;
 };
 
 }  // namespace detail

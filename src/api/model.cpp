@@ -99,8 +99,8 @@ Result<Program> Model::compile(const CompileSettings& settings) const {
   auto compiled = opweld::compile(state_->graph.clone(), options);
   if (!compiled) return std::move(compiled.error());
   const double seconds = compiled->seconds();
-  return Program(
-      std::make_shared<detail::ProgramState>(detail::ProgramState{std::move(*compiled), seconds}));
+  return Program(std::make_shared<detail::ProgramState>(
+      detail::ProgramState{std::move(*compiled), seconds, settings.single_launch}));
 }
 
 }  // namespace opweld

@@ -55,25 +55,30 @@ Expected<std::vector<Tensor>> input_tensors(const Graph& graph,
   return tensors;
 }
 
-RunOptions options_for(const RunReport* report) {
+RunOptions options_for(const detail::ProgramState& program, const RunReport* report) {
   RunOptions options;
   options.profile = report != nullptr;
+  options.single_launch = program.single_launch;
   return options;
 }
 
 void fill(RunReport* report, const RunStats& stats) {
   if (report == nullptr) return;
-  *report = {stats.kernels, stats.bytes_read, stats.bytes_written, stats.arena_bytes, {}};
+  *report = {stats.kernels, stats.bytes_read, stats.bytes_written, stats.arena_bytes, {}, 0, 0};
   for (const KernelStats& kernel : stats.by_kernel)
     report->kernel_seconds.push_back(kernel.seconds);
+  report->launches = stats.launches;
+  report->barriers = stats.barriers;
 }
 
-Expected<std::vector<HostTensor>> run_owned(Executable& executable,
+Expected<std::vector<HostTensor>> run_owned(detail::ProgramState& program,
                                             const std::vector<TensorView>& inputs,
                                             RunReport* report) {
+  Executable& executable = program.compiled.executable;
   OPWELD_TRY(const std::vector<Tensor> tensors, input_tensors(executable.graph(), inputs));
   RunStats stats;
-  OPWELD_TRY(std::vector<Tensor> outputs, executable.run(tensors, &stats, options_for(report)));
+  OPWELD_TRY(std::vector<Tensor> outputs,
+             executable.run(tensors, &stats, options_for(program, report)));
   fill(report, stats);
   std::vector<HostTensor> results;
   results.reserve(outputs.size());
@@ -82,8 +87,9 @@ Expected<std::vector<HostTensor>> run_owned(Executable& executable,
 }
 
 Expected<std::map<std::string, HostTensor>> run_by_name(
-    Executable& executable, const std::map<std::string, TensorView>& inputs, RunReport* report) {
-  const Graph& graph = executable.graph();
+    detail::ProgramState& program, const std::map<std::string, TensorView>& inputs,
+    RunReport* report) {
+  const Graph& graph = program.compiled.executable.graph();
   std::vector<TensorView> ordered;
   std::vector<std::string_view> names;
   for (const Value* input : graph.inputs()) {
@@ -97,14 +103,15 @@ Expected<std::map<std::string, HostTensor>> run_by_name(
     return usage_error("the model has no input '{}'; its inputs are {}", name,
                        fmt::join(names, ", "));
   }
-  OPWELD_TRY(std::vector<HostTensor> outputs, run_owned(executable, ordered, report));
+  OPWELD_TRY(std::vector<HostTensor> outputs, run_owned(program, ordered, report));
   std::map<std::string, HostTensor> named;
   for (std::size_t i = 0; i < outputs.size(); ++i) named[graph.outputs()[i].name] = outputs[i];
   return named;
 }
 
-Status run_in_place(Executable& executable, const std::vector<TensorView>& inputs,
+Status run_in_place(detail::ProgramState& program, const std::vector<TensorView>& inputs,
                     const std::vector<MutableTensorView>& outputs, RunReport* report) {
+  Executable& executable = program.compiled.executable;
   const Graph& graph = executable.graph();
   OPWELD_TRY(const std::vector<Tensor> tensors, input_tensors(graph, inputs));
   std::vector<Tensor> results;
@@ -113,7 +120,7 @@ Status run_in_place(Executable& executable, const std::vector<TensorView>& input
     results.push_back(std::move(result));
   }
   RunStats stats;
-  OPWELD_CHECK(executable.run_into(tensors, results, &stats, options_for(report)));
+  OPWELD_CHECK(executable.run_into(tensors, results, &stats, options_for(program, report)));
   fill(report, stats);
   return {};
 }
@@ -136,18 +143,18 @@ Expected<std::vector<Sizes>> sizes_of_outputs(Executable& executable,
 
 Result<std::vector<HostTensor>> Program::run(const std::vector<TensorView>& inputs,
                                              RunReport* report) const {
-  return to_result(run_owned(state_->compiled.executable, inputs, report));
+  return to_result(run_owned(*state_, inputs, report));
 }
 
 Result<std::map<std::string, HostTensor>> Program::run_named(
     const std::map<std::string, TensorView>& inputs, RunReport* report) const {
-  return to_result(run_by_name(state_->compiled.executable, inputs, report));
+  return to_result(run_by_name(*state_, inputs, report));
 }
 
 Result<void> Program::run_into(const std::vector<TensorView>& inputs,
                                const std::vector<MutableTensorView>& outputs,
                                RunReport* report) const {
-  return to_result(run_in_place(state_->compiled.executable, inputs, outputs, report));
+  return to_result(run_in_place(*state_, inputs, outputs, report));
 }
 
 Result<std::vector<Sizes>> Program::output_sizes(const std::vector<Sizes>& inputs) const {
@@ -207,12 +214,18 @@ Expected<EdgeAccount> edge_account(const Verdict& verdict, const Bindings& bindi
   return account;
 }
 
-Expected<Account> make_account(const Compiled& compiled, const SymbolValues& values) {
+Expected<Account> make_account(const detail::ProgramState& program, const SymbolValues& values) {
+  const Compiled& compiled = program.compiled;
   const FusionPlan& plan = compiled.executable.plan();
   OPWELD_TRY(const Bindings bindings, check_values(compiled.executable.graph(), values));
+  OPWELD_TRY(const LaunchAccount launches,
+             compiled.executable.launches(bindings, program.single_launch));
   Account account;
+  account.launches = launches.launches;
+  account.barriers = launches.barriers;
   for (const Kernel& kernel : plan.kernels) {
     OPWELD_TRY(KernelAccount entry, kernel_account(kernel, bindings));
+    if (!launches.stretch_of.empty()) entry.stretch = launches.stretch_of[account.kernels.size()];
     account.bytes_read += entry.bytes_read;
     account.bytes_written += entry.bytes_written;
     account.kernels.push_back(std::move(entry));
@@ -226,19 +239,21 @@ Expected<Account> make_account(const Compiled& compiled, const SymbolValues& val
   return account;
 }
 
-Expected<std::string> make_json(const Compiled& compiled, const SymbolValues& values) {
-  OPWELD_TRY(const Bindings bindings, check_values(compiled.executable.graph(), values));
-  return explain_json(compiled.executable.plan(), bindings);
+Expected<std::string> make_json(const detail::ProgramState& program, const SymbolValues& values) {
+  const Executable& executable = program.compiled.executable;
+  OPWELD_TRY(const Bindings bindings, check_values(executable.graph(), values));
+  OPWELD_TRY(const LaunchAccount launches, executable.launches(bindings, program.single_launch));
+  return explain_json(executable.plan(), bindings, launches);
 }
 
 }  // namespace
 
 Result<Account> Program::account(const SymbolValues& values) const {
-  return to_result(make_account(state_->compiled, values));
+  return to_result(make_account(*state_, values));
 }
 
 Result<std::string> Program::account_json(const SymbolValues& values) const {
-  return to_result(make_json(state_->compiled, values));
+  return to_result(make_json(*state_, values));
 }
 
 }  // namespace opweld

@@ -90,9 +90,11 @@ Json traffic_json(const Traffic& traffic) {
           {"written_bytes", traffic.written_bytes}};
 }
 
-Expected<Json> kernels_json(const FusionPlan& plan, const Bindings& bindings) {
+Expected<Json> kernels_json(const FusionPlan& plan, const Bindings& bindings,
+                            const LaunchAccount& launches) {
   Json kernels = Json::array();
-  for (const Kernel& kernel : plan.kernels) {
+  for (std::size_t i = 0; i < plan.kernels.size(); ++i) {
+    const Kernel& kernel = plan.kernels[i];
     OPWELD_TRY(const Traffic traffic, kernel_traffic(kernel, bindings));
     kernels.push_back({{"id", kernel.id},
                        {"name", kernel.name},
@@ -102,6 +104,7 @@ Expected<Json> kernels_json(const FusionPlan& plan, const Bindings& bindings) {
                        {"nodes", source_names(kernel)},
                        {"read_bytes", traffic.read_bytes},
                        {"written_bytes", traffic.written_bytes}});
+    if (!launches.stretch_of.empty()) kernels.back()["stretch"] = launches.stretch_of[i];
   }
   return kernels;
 }
@@ -175,12 +178,13 @@ std::vector<std::string> kept_edges_log(const FusionPlan& plan) {
   return lines;
 }
 
-Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings) {
+Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings,
+                                   const LaunchAccount& launches) {
   Json result;
   result["level"] = to_string(plan.level);
   result["sizes"] = Json::object();
   for (const auto& [name, value] : bindings) result["sizes"][name] = value;
-  OPWELD_TRY(result["kernels"], kernels_json(plan, bindings));
+  OPWELD_TRY(result["kernels"], kernels_json(plan, bindings, launches));
   OPWELD_TRY(result["edges"], edges_json(plan, bindings));
   result["layers"] = Json::array();
   OPWELD_TRY(const auto layers, layer_traffic(plan, bindings));
@@ -191,6 +195,8 @@ Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindi
   }
   OPWELD_TRY(const Traffic total, total_traffic(plan, bindings));
   result["totals"] = traffic_json(total);
+  result["totals"]["launches"] = launches.launches;
+  result["totals"]["barriers"] = launches.barriers;
   OPWELD_TRY(result["log"], fusion_log(plan, bindings, true));
   return result.dump();
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fusion/plan.h"
+#include "runtime/executable.h"
 #include "support/expected.h"
 
 namespace opweld {
@@ -38,8 +39,10 @@ Expected<std::vector<std::string>> fusion_log(const FusionPlan& plan, const Bind
 std::vector<std::string> kept_edges_log(const FusionPlan& plan);
 
 // {"level", "sizes", "kernels": [...], "edges": [...], "layers": [...], "totals": {...}, "log":
-// [...]}
-Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings);
+// [...]}. In the totals stand launches and barriers, and in a single launch with each kernel its
+// stretch: how many of the barriers are before it.
+Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings,
+                                   const LaunchAccount& launches);
 
 std::string_view to_string(FusionLevel level);  // "none", "ops", "auto"
 

@@ -19,7 +19,9 @@ namespace opweld {
 // What one run did. Bytes are counted at kernel boundaries from the sizes of the run: every tensor
 // a kernel reads or writes, once.
 struct KernelStats {
-  double seconds = 0;  // only when RunOptions::profile is set
+  // Only when RunOptions::profile is set. In a single launch from the first task's begin to the
+  // last one's end: kernels of a stretch may overlap, and waiting at barriers is nobody's.
+  double seconds = 0;
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
 };
@@ -27,6 +29,7 @@ struct KernelStats {
 struct RunStats {
   std::int64_t kernels = 0;   // kernels run
   std::int64_t launches = 0;  // hand-overs to the thread team
+  std::int64_t barriers = 0;  // inside launches
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
   std::int64_t arena_bytes = 0;
@@ -41,8 +44,12 @@ using KernelObserver = std::function<Status(const Kernel&, std::span<const Tenso
 
 struct RunOptions {
   bool profile = false;  // time every kernel
+  // Hand all kernels to the thread team at once; threads wait for each other only where one reads
+  // what another wrote. The same results, to the bit.
+  bool single_launch = false;
   // Called after each kernel; may be empty. For judging kernels one by one: inputs are copied for
-  // it, since a kernel may write over what it reads.
+  // it, since a kernel may write over what it reads. Each
+  // kernel is a launch then.
   KernelObserver observer;
 };
 
@@ -52,6 +59,13 @@ struct ExecutableKernel {
   tile::TileProgram program;                        // empty for a call
   std::vector<tile::LoweredKernel::ConstantParam> constants;
   std::string why_call;  // for a call: why no schedule serves it
+};
+
+// How often a run hands kernels over, and how often threads wait inside.
+struct LaunchAccount {
+  std::int64_t launches = 0;
+  std::int64_t barriers = 0;
+  std::vector<int> stretch_of;  // by kernel, in a single launch: the barriers before it
 };
 
 class Executable {
@@ -80,6 +94,10 @@ class Executable {
                   RunStats* stats = nullptr, const RunOptions& options = {});
   // Sizes of the results; of the inputs, only their sizes are looked at.
   Expected<std::vector<Sizes>> output_sizes(std::span<const Tensor> inputs);
+
+  // Of a run at these values of the graph's symbols.
+  [[nodiscard]] Expected<LaunchAccount> launches(const Bindings& bindings,
+                                                 bool single_launch) const;
 
   [[nodiscard]] const Graph& graph() const;
   [[nodiscard]] const FusionPlan& plan() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <set>
 
 #include "ops/op.h"
 
@@ -13,6 +14,7 @@ StorageMap::StorageMap(const Graph& graph, const FusionPlan& plan) {
   place_outputs(graph);
   place_intermediates(plan);
   reuse_in_place(plan);
+  place_kernels(plan);
 }
 
 const Value* StorageMap::root(const Value* value) const {
@@ -47,12 +49,16 @@ void StorageMap::place_intermediates(const FusionPlan& plan) {
     for (const Value* output : kernel.outputs) {
       if (slots_.contains(output)) continue;
       slots_[output] = {Place::Arena, static_cast<int>(arena_.size())};
-      arena_.push_back({output, static_cast<int>(step), static_cast<int>(step)});
+      arena_.push_back({output, static_cast<int>(step), static_cast<int>(step), -1, {}});
     }
     for (const Value* input : kernel.inputs) {
       const Slot from = slot(input);
       if (from.place == Place::Arena) {
-        arena_[static_cast<std::size_t>(from.index)].last_step = static_cast<int>(step);
+        ArenaValue& value = arena_[static_cast<std::size_t>(from.index)];
+        value.last_step = static_cast<int>(step);
+        if (value.readers.empty() || value.readers.back() != value.last_step) {
+          value.readers.push_back(value.last_step);
+        }
       }
     }
   }
@@ -73,6 +79,30 @@ void StorageMap::reuse_in_place(const FusionPlan& plan) {
       break;
     }
   }
+}
+
+void StorageMap::place_kernels(const FusionPlan& plan) {
+  for (const Kernel& kernel : plan.kernels) {
+    KernelSlots slots;
+    for (const Value* input : kernel.inputs) slots.inputs.push_back(slot(input));
+    for (const Value* output : kernel.outputs) slots.outputs.push_back(slot(output));
+    kernels_.push_back(std::move(slots));
+  }
+}
+
+std::vector<std::vector<int>> producers_of(const FusionPlan& plan, const StorageMap& storage) {
+  std::map<const Value*, int> writer;
+  std::vector<std::vector<int>> producers;
+  for (std::size_t i = 0; i < plan.kernels.size(); ++i) {
+    std::set<int> found;
+    for (const Value* input : plan.kernels[i].inputs) {
+      const auto written = writer.find(storage.root(input));
+      if (written != writer.end()) found.insert(written->second);
+    }
+    producers.emplace_back(found.begin(), found.end());
+    for (const Value* output : plan.kernels[i].outputs) writer[output] = static_cast<int>(i);
+  }
+  return producers;
 }
 
 bool may_overwrite(const Kernel& kernel, const Value* input, const Value* output) {

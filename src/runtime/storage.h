@@ -39,20 +39,33 @@ class StorageMap {
     int first_step;
     int last_step;
     int in_place_of = -1;
+    std::vector<int> readers = {};  // kernels, in their order
   };
   [[nodiscard]] const std::vector<ArenaValue>& arena() const { return arena_; }
+
+  // Where a kernel finds its inputs and puts its outputs, in the plan's order of them.
+  struct KernelSlots {
+    std::vector<Slot> inputs;
+    std::vector<Slot> outputs;
+  };
+  [[nodiscard]] const std::vector<KernelSlots>& kernels() const { return kernels_; }
 
  private:
   void place_inputs_and_constants(const Graph& graph);
   void place_outputs(const Graph& graph);
   void place_intermediates(const FusionPlan& plan);
   void reuse_in_place(const FusionPlan& plan);
+  void place_kernels(const FusionPlan& plan);
 
   std::map<const Value*, const Value*> aliases_;
   std::map<const Value*, Slot> slots_;
   std::vector<const Value*> constants_;
   std::vector<ArenaValue> arena_;
+  std::vector<KernelSlots> kernels_;
 };
+
+// For each kernel of the plan those before it whose results it reads, aliases of them included.
+std::vector<std::vector<int>> producers_of(const FusionPlan& plan, const StorageMap& storage);
 
 // Whether the kernel may write `output` where `input` lies: every element of the input is read by
 // the same place of the index space that writes that element of the output, and before.

@@ -1,6 +1,8 @@
 // Loading, compiling, running and reading the account.
 #include "opweld/program.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -129,6 +131,39 @@ TEST(Program, SeveralThreadsMayRunIt) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Program, RunsInASingleLaunch) {
+  const Program apart = small_model().compile({.fusion = FusionLevel::None}).value();
+  const Program together =
+      small_model().compile({.fusion = FusionLevel::None, .single_launch = true}).value();
+  const std::vector<float> x = ramp(2 * 33 * 8);
+  const TensorView view(x, {2, 33, 8});
+  RunReport report;
+  const auto expected = apart.run({view}, &report).value();
+  EXPECT_EQ(report.launches, report.kernels);
+  EXPECT_EQ(report.barriers, 0);
+  const auto outputs = together.run({view}, &report).value();
+  EXPECT_EQ(report.launches, 1);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(outputs[i].to_doubles(), expected[i].to_doubles());
+  std::vector<float> y(x.size());
+  std::vector<float> z(66);
+  ASSERT_TRUE(together.run_into(
+      {view}, {MutableTensorView(y, {2, 33, 8}), MutableTensorView(z, {2, 33})}, &report));
+  EXPECT_EQ(report.launches, 1);
+  EXPECT_EQ(outputs[0].to_doubles(), std::vector<double>(y.begin(), y.end()));
+
+  // matmul, gelu, add, reduce_max: each reads the one before.
+  const SymbolValues sizes{{"batch", 2}, {"s", 33}};
+  const Account account = together.account(sizes).value();
+  EXPECT_EQ(account.launches, 1);
+  EXPECT_EQ(account.barriers, report.barriers);
+  EXPECT_EQ(account.kernels.front().stretch, 0);
+  EXPECT_EQ(account.kernels.back().stretch, account.barriers);
+  EXPECT_THAT(together.account_json(sizes).value(),
+              HasSubstr(fmt::format("\"launches\":1,\"barriers\":{}", account.barriers)));
+  EXPECT_EQ(apart.account(sizes)->launches, 4);
+  EXPECT_EQ(apart.account(sizes)->barriers, 0);
 }
 
 TEST(Program, TellsItsTypes) {

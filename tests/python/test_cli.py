@@ -386,3 +386,34 @@ def test_json_is_one_value_on_standard_output(verb: str, keys: set[str], model: 
     assert (first.returncode, first.stderr) == (0, "")
     assert keys <= set(json.loads(first.stdout))
     assert list(json.loads(first.stdout)) == list(json.loads(second.stdout))
+
+
+def test_a_single_launch_is_told_beside_its_kernels(model: Path, ids: Path) -> None:
+    given = ("--input", f"ids={ids}", "--fusion=none", "--repeats", "2", "--json")
+    lines = run("bench", model, *given, "--single-launch", "--compare").stdout.splitlines()
+    told = [json.loads(line) for line in lines]
+    assert [(each["fusion"], each["single_launch"]) for each in told] == [
+        (level, launch) for level in ("none", "ops", "auto") for launch in (False, True)
+    ]
+    for each in told:
+        assert each["launches"] == (1 if each["single_launch"] else each["kernels"])
+        assert each["median_seconds"] > 0
+    account = json.loads(run("explain", model, "--single-launch", "--fusion=none", "--json").stdout)
+    assert account["totals"]["kernels"] == told[0]["kernels"]
+    assert account["totals"]["launches"] == 1
+    stretches = [kernel["stretch"] for kernel in account["kernels"]]
+    assert max(stretches) == account["totals"]["barriers"]
+    text = run("explain", model, "--single-launch", "--fusion=none").stdout
+    assert f"1 launch, {max(stretches)} barriers inside" in text
+    apart = run("explain", model, "--fusion=none").stdout
+    assert f"{len(stretches)} launches, 0 barriers inside" in apart
+
+
+def test_a_single_launch_gives_the_same_outputs(model: Path, ids: Path, tmp_path: Path) -> None:
+    results = []
+    for index, flags in enumerate([(), ("--single-launch",)]):
+        output = tmp_path / f"{index}.npz"
+        run("run", model, "--input", f"ids={ids}", "--output", output, *flags)
+        with np.load(output) as arrays:
+            results.append(arrays["y"])
+    assert np.array_equal(*results)

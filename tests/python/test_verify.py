@@ -98,3 +98,16 @@ def test_a_kernel_of_halves_that_differs_is_a_fault(tmp_path: Path) -> None:
     assert "a kernel differs from its operators" in result.stderr
     assert "first at" in result.stderr
     assert "instead of 100" in result.stderr
+
+
+def test_a_single_launch_is_held_to_kernels_run_apart(tmp_path: Path) -> None:
+    flags = ("--single-launch", "--fusion=none", "--threads=2")
+    result = verify(tmp_path, deep_model("f32"), *flags, "--json")
+    assert result.returncode == 0, result.stderr
+    launch = json.loads(result.stdout)["single_launch"]
+    assert launch["launches"] == 1
+    assert launch["kernels"] == 3 * 24
+    assert 0 < launch["barriers"] < 3 * 24
+    assert launch["identical"]
+    text = verify(tmp_path, deep_model("f32"), *flags).stdout
+    assert f"72 kernels in 1 launch with {launch['barriers']} barriers: the same bits" in text

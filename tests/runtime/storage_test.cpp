@@ -55,6 +55,20 @@ TEST(Storage, EveryKindOfValueHasItsPlace) {
   EXPECT_EQ(place("r"), (std::pair{Place::Output, 0}));
 }
 
+TEST(Storage, ProducersAreFoundThroughReshapes) {
+  const PlannedGraph planned = unfused(R"(graph g(%x: f32[n], %y: f32[n]) {
+    %a = exp(%x)
+    %b = exp(%y)
+    %r = reshape(%a) {shape = <n, 1>}
+    %c = mul(%r, %r)
+    %d = add(%c, %b)
+    return %d as "d"
+  })");
+  const StorageMap storage(planned.graph(), planned.plan());
+  EXPECT_EQ(producers_of(planned.plan(), storage),
+            (std::vector<std::vector<int>>{{}, {}, {0}, {1, 2}}));
+}
+
 TEST(Storage, ReshapesOfInputsAndConstantsAreTheirMemory) {
   const PlannedGraph planned = unfused(R"(graph g(%x: f32[n, 4]) {
     %c = constant {value = f32[4] {1.0, 2.0, 3.0, 4.0}}

@@ -32,9 +32,9 @@ Expected<std::vector<Tensor>> allocate_outputs(Executable& executable,
 }
 
 Expected<double> timed_run(Executable& executable, const std::vector<Tensor>& inputs,
-                           std::vector<Tensor>& outputs) {
+                           std::vector<Tensor>& outputs, const RunOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  OPWELD_CHECK(executable.run_into(inputs, outputs));
+  OPWELD_CHECK(executable.run_into(inputs, outputs, nullptr, options));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -55,62 +55,91 @@ struct BenchCommand {
     std::vector<std::string> levels = {model.fusion};
     if (compare) levels = {"none", "ops", "auto"};
     std::vector<Compiled> compiled;
+    std::vector<Contestant> contestants;
     std::vector<Tensor> outputs;
-    for (const std::string& name : levels) {
-      OPWELD_TRY(const FusionLevel level, parse_level(name));
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      OPWELD_TRY(const FusionLevel level, parse_level(levels[i]));
       OPWELD_TRY(Compiled each, compile_model(graph, model, level));
-      OPWELD_TRY(outputs, allocate_outputs(each.executable, tensors));
-      for (int i = 0; i < warmup; ++i) {
-        OPWELD_CHECK(timed_run(each.executable, tensors, outputs));
-      }
       compiled.push_back(std::move(each));
+      if (compare || !model.single_launch) contestants.push_back({levels[i], i, false, {}});
+      if (model.single_launch) contestants.push_back({levels[i], i, true, {}});
     }
-    // The levels take turns, so that a slow moment of the machine falls on all of them.
-    std::vector<std::vector<double>> times(levels.size());
-    for (int i = 0; i < repeats; ++i) {
-      for (std::size_t level = 0; level < levels.size(); ++level) {
-        OPWELD_TRY(const double seconds, timed_run(compiled[level].executable, tensors, outputs));
-        times[level].push_back(seconds);
+    OPWELD_TRY(outputs, allocate_outputs(compiled.front().executable, tensors));
+    for (const Contestant& each : contestants) {
+      for (int i = 0; i < warmup; ++i) {
+        OPWELD_CHECK(
+            timed_run(compiled[each.program].executable, tensors, outputs, options_of(each)));
       }
     }
-    for (std::size_t level = 0; level < levels.size(); ++level) {
-      OPWELD_CHECK(report(levels[level], compiled[level], times[level], tensors));
+    // They take turns, so that a slow moment of the machine falls on all of them.
+    for (int i = 0; i < repeats; ++i) {
+      for (Contestant& each : contestants) {
+        OPWELD_TRY(const double seconds, timed_run(compiled[each.program].executable, tensors,
+                                                   outputs, options_of(each)));
+        each.seconds.push_back(seconds);
+      }
+    }
+    for (const Contestant& each : contestants) {
+      OPWELD_CHECK(report(each, compiled[each.program], tensors));
     }
     return {};
   }
 
  private:
-  Status report(const std::string& level, Compiled& compiled, const std::vector<double>& times,
+  // A level of fusion, kernel by kernel or in one launch.
+  struct Contestant {
+    std::string level;
+    std::size_t program = 0;
+    bool single_launch = false;
+    std::vector<double> seconds;
+  };
+
+  static RunOptions options_of(const Contestant& contestant) {
+    RunOptions options;
+    options.single_launch = contestant.single_launch;
+    return options;
+  }
+
+  Status report(const Contestant& contestant, Compiled& compiled,
                 const std::vector<Tensor>& tensors) const {
-    OPWELD_TRY(const RunStats stats, statistics(compiled.executable, tensors));
-    const double middle = median(times);
+    OPWELD_TRY(const RunStats stats,
+               statistics(compiled.executable, tensors, options_of(contestant)));
+    const double middle = median(contestant.seconds);
     if (model.json) {
-      nlohmann::ordered_json json = {
-          {"fusion", level},
-          {"median_seconds", middle},
-          {"least_seconds", *std::min_element(times.begin(), times.end())},
-          {"repeats", repeats},
-          {"threads", compiled.executable.threads()},
-          {"kernels", stats.kernels},
-          {"read_bytes", stats.bytes_read},
-          {"written_bytes", stats.bytes_written},
-          {"compile_seconds", compiled.seconds()}};
+      nlohmann::ordered_json json = {{"fusion", contestant.level},
+                                     {"single_launch", contestant.single_launch},
+                                     {"median_seconds", middle},
+                                     {"least_seconds", *std::min_element(contestant.seconds.begin(),
+                                                                         contestant.seconds.end())},
+                                     {"repeats", repeats},
+                                     {"threads", compiled.executable.threads()},
+                                     {"compile_seconds", compiled.seconds()}};
+      json.update(counts_json(stats));
       if (profile) json["profile"] = profile_json(compiled.executable, stats);
       fmt::print("{}\n", json.dump());
       return {};
     }
     fmt::print(
-        "{:>5}: median {:.3f} ms of {}, {} kernels, {} read, {} written, compiled in {:.2f} s\n",
-        level, middle * 1e3, repeats, stats.kernels,
-        human_bytes(static_cast<double>(stats.bytes_read)),
+        "{:>5}: median {:.3f} ms of {}, {} kernels in {} launch{}, {} read, {} written, compiled "
+        "in {:.2f} s\n",
+        contestant.level, middle * 1e3, repeats, stats.kernels, stats.launches,
+        stats.launches == 1 ? "" : "es", human_bytes(static_cast<double>(stats.bytes_read)),
         human_bytes(static_cast<double>(stats.bytes_written)), compiled.seconds());
     if (profile) print_profile(compiled.executable, stats);
     return {};
   }
 
+  static nlohmann::ordered_json counts_json(const RunStats& stats) {
+    return {{"kernels", stats.kernels},
+            {"launches", stats.launches},
+            {"barriers", stats.barriers},
+            {"read_bytes", stats.bytes_read},
+            {"written_bytes", stats.bytes_written}};
+  }
+
   // What a run counts; with --profile the time of each kernel is the median of `repeats` runs.
-  Expected<RunStats> statistics(Executable& executable, const std::vector<Tensor>& tensors) const {
-    RunOptions options;
+  Expected<RunStats> statistics(Executable& executable, const std::vector<Tensor>& tensors,
+                                RunOptions options) const {
     options.profile = profile;
     RunStats stats;
     std::vector<std::vector<double>> times;
@@ -158,16 +187,15 @@ struct BenchCommand {
     OPWELD_TRY(Compiled compiled, compile_model(graph, model, level));
     RunStats stats;
     OPWELD_TRY(std::vector<Tensor> outputs, allocate_outputs(compiled.executable, tensors));
-    OPWELD_CHECK(compiled.executable.run_into(tensors, outputs, &stats));
+    const RunOptions options = run_options(model);
+    OPWELD_CHECK(compiled.executable.run_into(tensors, outputs, &stats, options));
     if (!output.empty()) OPWELD_CHECK(write_npz(output, named_outputs(graph, outputs)));
-    const nlohmann::ordered_json json = {{"kernels", stats.kernels},
-                                         {"read_bytes", stats.bytes_read},
-                                         {"written_bytes", stats.bytes_written},
-                                         {"compile_seconds", compiled.seconds()}};
-    std::cout << json.dump() << std::endl;
+    nlohmann::ordered_json json = counts_json(stats);
+    json["compile_seconds"] = compiled.seconds();
+    std::cout << json.dump() << '\n' << std::flush;
     for (std::string line; std::getline(std::cin, line);) {
-      OPWELD_TRY(const double seconds, timed_run(compiled.executable, tensors, outputs));
-      std::cout << fmt::format("{:.9f}", seconds) << std::endl;
+      OPWELD_TRY(const double seconds, timed_run(compiled.executable, tensors, outputs, options));
+      std::cout << fmt::format("{:.9f}", seconds) << '\n' << std::flush;
     }
     return {};
   }
@@ -182,7 +210,9 @@ Command add_bench(CLI::App& app) {
   app.add_option("--repeats", command->repeats, "Timed runs, of which the median is told")
       ->check(CLI::Range(1, 100000));
   app.add_option("--warmup", command->warmup, "Runs before those")->check(CLI::Range(0, 1000));
-  app.add_flag("--compare", command->compare, "All three levels of fusion, taking turns");
+  app.add_flag("--compare", command->compare,
+               "All three levels of fusion, taking turns; with --single-launch each of them kernel "
+               "by kernel and in one launch");
   app.add_flag("--profile", command->profile,
                "The time of each kernel, the median of --repeats runs");
   app.add_flag("--paced", command->paced,

@@ -22,8 +22,10 @@ struct ExplainCommand {
     OPWELD_TRY(const Bindings sizes, choose_sizes(graph, model.dims));
     OPWELD_TRY(const Compiled compiled, compile_model(graph, model, level));
     const FusionPlan& plan = compiled.executable.plan();
+    OPWELD_TRY(const LaunchAccount launches,
+               compiled.executable.launches(sizes, model.single_launch));
     if (model.json || !file.empty()) {
-      OPWELD_TRY(const std::string json, explain_json(plan, sizes));
+      OPWELD_TRY(const std::string json, explain_json(plan, sizes, launches));
       if (!file.empty()) {
         std::ofstream out(file);
         out << json << "\n";
@@ -32,16 +34,21 @@ struct ExplainCommand {
       if (model.json) fmt::print("{}\n", json);
       return {};
     }
-    OPWELD_CHECK(print_kernels(plan, sizes));
+    OPWELD_CHECK(print_kernels(plan, sizes, launches));
     OPWELD_CHECK(print_log(plan, sizes));
     for (const std::string& note : compiled.notes) fmt::print("note: {}\n", note);
     return print_levels(graph, sizes);
   }
 
  private:
-  static Status print_kernels(const FusionPlan& plan, const Bindings& sizes) {
-    fmt::print("Kernels, in order:\n");
-    for (const Kernel& kernel : plan.kernels) {
+  // In a single launch with the stretch that each kernel is part of.
+  static Status print_kernels(const FusionPlan& plan, const Bindings& sizes,
+                              const LaunchAccount& launches) {
+    fmt::print("Kernels, in order{}:\n",
+               launches.stretch_of.empty() ? "" : ", with the number of barriers before each");
+    for (std::size_t i = 0; i < plan.kernels.size(); ++i) {
+      const Kernel& kernel = plan.kernels[i];
+      if (!launches.stretch_of.empty()) fmt::print("  {:>3}", launches.stretch_of[i]);
       OPWELD_TRY(const std::int64_t read, FusionPlan::bytes_read(kernel).evaluate(sizes));
       OPWELD_TRY(const std::int64_t written, FusionPlan::bytes_written(kernel).evaluate(sizes));
       fmt::print("  {:<16} {:<10} {:>10} read {:>10} written  {}{}\n", kernel.name,
@@ -49,6 +56,8 @@ struct ExplainCommand {
                  human_bytes(static_cast<double>(written)), kernel.label,
                  kernel.scope.empty() ? "" : fmt::format("  [{}]", kernel.scope));
     }
+    fmt::print("{} kernels, {} launch{}, {} barriers inside\n", plan.kernels.size(),
+               launches.launches, launches.launches == 1 ? "" : "es", launches.barriers);
     return {};
   }
 

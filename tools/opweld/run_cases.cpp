@@ -3,7 +3,8 @@
 // LIST.json is a list of {"name", "model", "inputs": [.pb ...], "outputs": [.pb ...], "rtol",
 // "atol"}. For every case and level of fusion one line of JSON tells {"name", "fusion", "status":
 // "passed", "failed", "error" or "unsupported", "message", "compiled"}. Cases that name the same
-// model share one compile; "compiled" is true where it happened.
+// model share one compile; "compiled" is true where it happened. A run in one launch must give the
+// same bits, or the case has failed.
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -123,7 +124,20 @@ class Cases {
       const Comparison comparison = compare_strictly(outputs[i], expected, test.tolerance);
       if (!comparison.equal) return fail("output {}: {}", i, comparison.message);
     }
+    OPWELD_CHECK(check_single_launch(*executable, inputs, outputs));
     status = "passed";
+    return {};
+  }
+
+  // The same bits as of kernels one after another.
+  static Status check_single_launch(Executable& executable, const std::vector<Tensor>& inputs,
+                                    const std::vector<Tensor>& apart) {
+    RunOptions options;
+    options.single_launch = true;
+    OPWELD_TRY(const auto together, executable.run(inputs, nullptr, options));
+    for (std::size_t i = 0; i < apart.size(); ++i) {
+      if (!is_identical(together[i], apart[i])) return fail("output {} in one launch", i);
+    }
     return {};
   }
 

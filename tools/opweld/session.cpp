@@ -39,6 +39,9 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                   "bit-identical to unfused ones")
       ->check(CLI::IsMember({"default", "strict"}))
       ->capture_default_str();
+  command.add_flag("--single-launch", options.single_launch,
+                   "Hand all kernels to the threads at once; they wait for each other only where a "
+                   "kernel reads what another wrote. For small batches; results stay the same");
   command.add_option("--dump-after", options.dump_after,
                      "Print the result of a pass to standard error: graph, plan, tile programs or "
                      "assembly");
@@ -228,6 +231,12 @@ Expected<std::vector<Tensor>> find_inputs(const Graph& graph, const ModelOptions
     ++seed;
   }
   return inputs;
+}
+
+RunOptions run_options(const ModelOptions& options) {
+  RunOptions running;
+  running.single_launch = options.single_launch;
+  return running;
 }
 
 NamedTensors named_outputs(const Graph& graph, std::vector<Tensor> outputs) {

@@ -23,6 +23,7 @@ struct ModelOptions {
   std::string target = "host";
   std::string numerics = "default";
   std::string dump_after;
+  bool single_launch = false;
   bool json = false;
 };
 
@@ -52,6 +53,8 @@ Expected<Bindings> choose_sizes(const Graph& graph, const std::vector<std::strin
 // they look into, masks of ones, floats uniform in [-1, 1).
 Expected<std::vector<Tensor>> find_inputs(const Graph& graph, const ModelOptions& model,
                                           const InputOptions& inputs);
+
+RunOptions run_options(const ModelOptions& options);
 
 NamedTensors named_outputs(const Graph& graph, std::vector<Tensor> outputs);
 

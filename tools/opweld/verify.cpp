@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "commands.h"
 #include "kernel_check.h"
@@ -63,18 +64,41 @@ Verdict judge(const OutputRuns& runs, bool end_to_end, bool strict) {
   return verdict;
 }
 
+// The outputs of a run in one launch, against those of kernels one after another.
+struct LaunchVerdict {
+  RunStats stats;
+  std::string fault;  // empty: the same to the bit
+};
+
+Expected<LaunchVerdict> judge_launch(Executable& executable, const Outputs& inputs,
+                                     const Outputs& apart) {
+  LaunchVerdict verdict;
+  RunOptions options;
+  options.single_launch = true;
+  OPWELD_TRY(const Outputs together, executable.run(inputs, &verdict.stats, options));
+  for (std::size_t i = 0; i < apart.size(); ++i) {
+    if (is_identical(together[i], apart[i])) continue;
+    verdict.fault = fmt::format("output '{}', in one launch: not the bits of kernels run apart",
+                                executable.graph().outputs()[i].name);
+    break;
+  }
+  return verdict;
+}
+
 // What differs first, and where; empty when all agrees.
-std::string describe_fault(std::span<const Verdict> verdicts, const KernelCheck& kernels) {
+std::string describe_fault(std::span<const Verdict> verdicts, const KernelCheck& kernels,
+                           const std::optional<LaunchVerdict>& launch) {
   const auto faulty = std::find_if(verdicts.begin(), verdicts.end(),
                                    [](const Verdict& verdict) { return !verdict.fault.empty(); });
   std::string text = "a kernel differs from its operators";
   if (faulty != verdicts.end()) text = fmt::format("output '{}', {}", faulty->name, faulty->fault);
   if (!kernels.first_fault().empty()) return text + "\n  first at " + kernels.first_fault();
-  if (faulty == verdicts.end()) return {};
+  if (faulty == verdicts.end()) return launch ? launch->fault : std::string();
   return text + "\n  every kernel is right on the inputs it had";
 }
 
 nlohmann::ordered_json to_json(std::span<const Verdict> verdicts, const KernelCheck& kernels,
+                               const std::optional<LaunchVerdict>& launch,
                                const std::string& fault) {
   nlohmann::ordered_json report = {{"outputs", nlohmann::ordered_json::array()}};
   for (const Verdict& verdict : verdicts) {
@@ -84,18 +108,29 @@ nlohmann::ordered_json to_json(std::span<const Verdict> verdicts, const KernelCh
                                  {"equal", verdict.fault.empty()}});
   }
   report["kernels"] = {{"checked", kernels.checked()}, {"differ", kernels.differ()}};
+  if (launch) {
+    report["single_launch"] = {{"kernels", launch->stats.kernels},
+                               {"launches", launch->stats.launches},
+                               {"barriers", launch->stats.barriers},
+                               {"identical", launch->fault.empty()}};
+  }
   report["equal"] = fault.empty();
   if (!kernels.first_fault().empty()) report["first_difference"] = kernels.first_fault();
   return report;
 }
 
-void print(std::span<const Verdict> verdicts, const KernelCheck& kernels) {
+void print(std::span<const Verdict> verdicts, const KernelCheck& kernels,
+           const std::optional<LaunchVerdict>& launch) {
   for (const Verdict& verdict : verdicts) {
     fmt::print("{}: largest difference to unfused {:.3g}, to the reference {:.3g}{}\n",
                verdict.name, verdict.to_unfused, verdict.to_reference,
                verdict.fault.empty() ? "" : "  DIFFERS");
   }
   fmt::print("{}\n", kernels.summary());
+  if (!launch) return;
+  fmt::print("{} kernels in {} launch{} with {} barriers: {}\n", launch->stats.kernels,
+             launch->stats.launches, launch->stats.launches == 1 ? "" : "es",
+             launch->stats.barriers, launch->fault.empty() ? "the same bits" : "DIFFERS");
 }
 
 struct VerifyCommand {
@@ -103,8 +138,8 @@ struct VerifyCommand {
   InputOptions inputs;
 
   // What has to agree: the rewritten graph with the model, both in f64; each kernel with its
-  // operators in f64, on the inputs that the kernel had; and, but for halves, the outputs from end
-  // to end.
+  // operators in f64, on the inputs that the kernel had; but for halves, the outputs from end to
+  // end; and, where one is asked for, a single launch with kernels run apart, to the bit.
   Status operator()() const {
     OPWELD_TRY(const Graph graph, load_graph(model.model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
@@ -120,16 +155,21 @@ struct VerifyCommand {
     const bool end_to_end = !holds_halves(graph);
     const bool strict = model.numerics == "strict";
     std::vector<Verdict> verdicts;
+    verdicts.reserve(reference.size());
     for (std::size_t i = 0; i < reference.size(); ++i) {
       verdicts.push_back(judge({graph.outputs()[i].name, fused_outputs[i], unfused_outputs[i],
                                 rewritten[i], reference[i]},
                                end_to_end, strict));
     }
-    const std::string fault = describe_fault(verdicts, kernels);
+    std::optional<LaunchVerdict> launch;
+    if (model.single_launch) {
+      OPWELD_TRY(launch, judge_launch(fused.executable, tensors, fused_outputs));
+    }
+    const std::string fault = describe_fault(verdicts, kernels, launch);
     if (model.json) {
-      fmt::print("{}\n", to_json(verdicts, kernels, fault).dump());
+      fmt::print("{}\n", to_json(verdicts, kernels, launch, fault).dump());
     } else {
-      print(verdicts, kernels);
+      print(verdicts, kernels, launch);
     }
     if (!fault.empty()) return fail("{}", fault);
     return {};
