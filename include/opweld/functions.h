@@ -111,18 +111,43 @@ struct AttentionOptions {
       std::nullopt;  // 1 / sqrt(head size) if absent, which must then be a number
   Causal causal = Causal::None;
   // Keys that a query at position p sees besides: t >= p - left, t <= p + right; -1: no limit.
+  // p = s for query s, or p = s + T - S with Causal::BottomRight (n for T where there are lengths).
   std::int64_t window_left = -1;
   std::int64_t window_right = -1;
   double softcap = 0;  // c: scores become c tanh(score / c); 0: they stay
   // Bool (false hides a key) or float (added to the scores); broadcasts to [B, Hq, S, T].
-  std::optional<GraphTensor> mask = std::nullopt;
+  GraphTensor mask = {};
+  // [B] of i64 or i32: only the first n = lengths[b] keys of a sequence are valid, 0 <= n <= T, and
+  // what lies behind them does not matter. With Causal::BottomRight the queries are the last S of
+  // the n. A length out of range is an error of the run that names the sequence.
+  GraphTensor lengths = {};
+  // [Hq] of floats: slopes[h] (t - p) is added to the scores (ALiBi: Press et al. 2022).
+  GraphTensor slopes = {};
+  // [B, W] of i64 or i32: K and V are a paged cache (Kwon et al. 2023) of N blocks of P keys,
+  // k[N, Hkv, P, D] and v[N, Hkv, P, E]. Key t of sequence b is row t % P of block
+  // block_table[b, t / P], and T = W P. It needs lengths. Entries for blocks in which no query sees
+  // a key by lengths, causal and window may hold anything; any other that is not in [0, N) is an
+  // error of the run that names the sequence, the entry and the block.
+  GraphTensor block_table = {};
 };
 
 // softmax(scale q k^T + mask) v for every head (Vaswani et al. 2017; grouped heads as in Ainslie
 // et al. 2023): q[B, Hq, S, D], k[B, Hkv, T, D], v[B, Hkv, T, E] -> [B, Hq, S, E]. Hq is a multiple
-// of Hkv: query head h reads key head h / (Hq / Hkv). A query that sees no key gives zeros.
+// of Hkv: query head h reads key head h / (Hq / Hkv). A query that sees no key gives zeros. Sizes
+// that disagree, and options that do not fit, are errors of the builder.
 OPWELD_API GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
                                  const AttentionOptions& options = {});
+
+// The same, with the logarithm of each softmax's denominator, by which results over parts of the
+// keys combine: lse[B, Hq, S] = log(sum over t of exp(score)), f32 (f64 for f64); -inf for a query
+// that sees no key. Both are invalid after an error.
+struct AttentionWithLse {
+  GraphTensor result;
+  GraphTensor lse;
+};
+OPWELD_API AttentionWithLse attention_with_lse(const GraphTensor& q, const GraphTensor& k,
+                                               const GraphTensor& v,
+                                               const AttentionOptions& options = {});
 
 // Rotary position embedding (Su et al. 2021) of x[B, H, S, D] by cos and sin, [S, P] or [B, S, P],
 // P <= D / 2. Pair p is elements (p, p + P) of a head, or (2 p, 2 p + 1) if interleaved:

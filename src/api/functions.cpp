@@ -9,14 +9,25 @@ namespace opweld {
 
 using detail::BuilderAccess;
 
-GraphTensor apply(std::string_view op, const std::vector<GraphTensor>& operands,
-                  const AttributeList& attributes) {
+namespace {
+
+// Of the builder that the first operand present belongs to; absent ones if none is.
+std::vector<GraphTensor> apply_for_results(std::string_view op, std::size_t count,
+                                           const std::vector<GraphTensor>& operands,
+                                           const AttributeList& attributes) {
   for (const GraphTensor& operand : operands) {
     if (const auto& state = BuilderAccess::state(operand)) {
-      return append_operator(state, op, 1, operands, attributes).front();
+      return append_operator(state, op, count, operands, attributes);
     }
   }
-  return {};
+  return std::vector<GraphTensor>(count);
+}
+
+}  // namespace
+
+GraphTensor apply(std::string_view op, const std::vector<GraphTensor>& operands,
+                  const AttributeList& attributes) {
+  return apply_for_results(op, 1, operands, attributes).front();
 }
 
 namespace {
@@ -174,26 +185,50 @@ GraphTensor grouped_matmul(const GraphTensor& x, const GraphTensor& weights,
                {{"cumulative", kind == RowBounds::Ends}});
 }
 
-GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
-                      const AttentionOptions& options) {
+namespace {
+
+// Result 0, and the log-sum-exp if it is asked for.
+std::vector<GraphTensor> attention_results(const GraphTensor& q, const GraphTensor& k,
+                                           const GraphTensor& v, const AttentionOptions& options,
+                                           bool with_lse) {
+  const std::size_t count = with_lse ? 2 : 1;
   std::optional<double> scale = options.scale;
   if (!scale && q.rank() > 0) {
     const auto head = q.sizes().back().constant();
     if (!head || *head == 0) {
-      return failed(q, fmt::format("attention: the head size of q {} is no number, so a scale must "
-                                   "be given",
-                                   q.type()));
+      return {count,
+              failed(q, fmt::format("attention: the head size of q {} is no number, so a scale "
+                                    "must be given",
+                                    q.type()))};
     }
     scale = 1 / std::sqrt(static_cast<double>(*head));
   }
   constexpr const char* kCausal[] = {"none", "top_left", "bottom_right"};
-  if (options.causal > Causal::BottomRight) return failed(q, "attention: no such causal mask");
-  return apply("attention", {q, k, v, options.mask.value_or(GraphTensor())},
-               {{"scale", scale.value_or(1)},
-                {"causal", kCausal[static_cast<int>(options.causal)]},
-                {"window_left", options.window_left},
-                {"window_right", options.window_right},
-                {"softcap", options.softcap}});
+  if (options.causal > Causal::BottomRight) {
+    return {count, failed(q, "attention: no such causal mask")};
+  }
+  AttributeList attributes = {{"scale", scale.value_or(1)},
+                              {"causal", kCausal[static_cast<int>(options.causal)]},
+                              {"window_left", options.window_left},
+                              {"window_right", options.window_right},
+                              {"softcap", options.softcap}};
+  if (with_lse) attributes.emplace_back("lse", true);
+  return apply_for_results(
+      "attention", count,
+      {q, k, v, options.mask, options.lengths, options.slopes, options.block_table}, attributes);
+}
+
+}  // namespace
+
+GraphTensor attention(const GraphTensor& q, const GraphTensor& k, const GraphTensor& v,
+                      const AttentionOptions& options) {
+  return attention_results(q, k, v, options, false).front();
+}
+
+AttentionWithLse attention_with_lse(const GraphTensor& q, const GraphTensor& k,
+                                    const GraphTensor& v, const AttentionOptions& options) {
+  const auto results = attention_results(q, k, v, options, true);
+  return {results[0], results[1]};
 }
 
 GraphTensor rotary_embedding(const GraphTensor& x, const GraphTensor& cos, const GraphTensor& sin,

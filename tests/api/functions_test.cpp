@@ -311,6 +311,7 @@ TEST(Functions, OfAbsentTensorsAreAbsent) {
   EXPECT_FALSE(add(nothing, nothing).valid());
   EXPECT_FALSE((nothing * 2).valid());
   EXPECT_FALSE(attention(nothing, nothing, nothing).valid());
+  EXPECT_FALSE(attention_with_lse(nothing, nothing, nothing).lse.valid());
   EXPECT_FALSE(transpose(nothing).valid());
   EXPECT_FALSE(concat({}, 0).valid());
   EXPECT_EQ(nothing.type(), "invalid");

@@ -49,12 +49,14 @@ std::string masked(const std::string& mask, const std::string& attributes = "cau
 }
 
 // The same in primitive operators, from the scores %a on; `body` makes %x of them.
-std::string written_out(const std::string& body, const std::string& more = "") {
-  return joined(
-      {"graph g(%q: f32[b, h, s, d], %k: f32[b, h, t, d], %v: f32[b, h, t, d], %slopes: "
-       "f32[h, 1, 1]",
-       more, ") {\n %kt = transpose(%k) {permutation = [0, 1, 3, 2]}\n", " %a = matmul(%q, %kt)\n",
-       body, " %w = softmax(%z) {axis = 3}\n %y = matmul(%w, %v)\n return %y as \"y\"\n}"});
+std::string written_out(const std::string& body) {
+  constexpr const char* kHead =
+      "graph g(%q: f32[b, h, s, d], %k: f32[b, h, t, d], %v: f32[b, h, t, d], "
+      "%slopes: f32[h, 1, 1]) {\n %kt = transpose(%k) {permutation = [0, 1, 3, 2]}\n "
+      "%a = matmul(%q, %kt)\n";
+  constexpr const char* kTail =
+      " %w = softmax(%z) {axis = 3}\n %y = matmul(%w, %v)\n return %y as \"y\"\n}";
+  return joined({kHead, body, kTail});
 }
 
 TEST(RaiseAlibi, DistancesAndPositionsOfKeys) {
@@ -144,9 +146,9 @@ TEST(RaiseAlibi, BesideOtherMasks) {
   EXPECT_EQ(operands_of(masked(bias + "%m = add(%p, %e)\n", "scale = 0.5", pad)),
             "attention(%q, %k, %v, %p, _, %0) {causal = \"none\", scale = 0.5}");
   for (const std::string& fill : {infinite, finite}) {
-    EXPECT_EQ(operands_of(masked(
-                  bias + kLater + fill + "%c = select(%later, %low, %zero)\n %m = add(%e, %c)\n",
-                  "scale = 0.5")),
+    EXPECT_EQ(operands_of(masked(joined({bias, kLater, fill,
+                                         "%c = select(%later, %low, %zero)\n %m = add(%e, %c)\n"}),
+                                 "scale = 0.5")),
               "attention(%q, %k, %v, _, _, %0) {causal = \"top_left\", scale = 0.5}")
         << fill;
   }
@@ -228,7 +230,7 @@ std::string folded(int keys, const Element& element, int queries = 3) {
 const double kSlopes[] = {0.25, std::exp2(-8.0 / 3)};  // the second is rounded
 
 double product(int head, int distance) {
-  return static_cast<float>(static_cast<float>(kSlopes[head]) * static_cast<float>(distance));
+  return static_cast<float>(kSlopes[head]) * static_cast<float>(distance);
 }
 
 TEST(RaiseAlibi, Constants) {
