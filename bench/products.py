@@ -8,7 +8,8 @@ from bench.opweld_command import profile_model
 
 def bound_of_fusion(case: Case, threads: int) -> str:
     """A sentence on the share of matmuls in an unfused run, and the gain that leaves."""
-    kernels = profile_model(case.model, case.inputs, "--fusion=none", f"--threads={threads}")
+    options = ["--fusion=none", f"--threads={threads}", "--no-tuned"]
+    kernels = profile_model(case.model, case.inputs, *options)
     share = share_of_products(kernels)
     return (
         f"unfused, matmuls take {share:.0%} of the time: with the same matmuls, fusion gains "

@@ -27,7 +27,7 @@ class Compiler {
 
   Expected<Compiled> run(Graph graph) {
     OPWELD_TRY(target_, find_target(options_.target));
-    const int threads = options_.threads > 0 ? options_.threads : target_.cores;
+    threads_ = options_.threads > 0 ? options_.threads : target_.cores;
 
     // What the importer or the user built must be well formed.
     OPWELD_CHECK(pass("verify", [&]() { return verify(graph); }));
@@ -56,19 +56,22 @@ class Compiler {
     dump("tile", [&]() { return programs_text(kernels); });
 
     // Machine code; equal programs are compiled once.
-    OPWELD_CHECK(pass("codegen", [&]() { return generate(kernels, threads); }));
+    OPWELD_CHECK(pass("codegen", [&]() { return generate(kernels); }));
     dump("codegen", [&]() { return assembly_text(kernels); });
 
     // Pack the weights, and decide where values live.
     Expected<Executable> executable = fail("not built");
     OPWELD_CHECK(pass("link", [&]() -> Status {
       executable =
-          Executable::create(std::move(graph), std::move(plan), std::move(kernels), threads,
+          Executable::create(std::move(graph), std::move(plan), std::move(kernels), threads_,
                              options_.keep_constants ? Executable::GraphConstants::Keep
                                                      : Executable::GraphConstants::Release);
       return executable ? Status() : tl::unexpected(executable.error());
     }));
-    return Compiled{std::move(*executable), std::move(times_), std::move(notes_)};
+    Compiled compiled{std::move(*executable), std::move(times_), std::move(tunable_),
+                      std::move(notes_)};
+    log_tuning(compiled);
+    return compiled;
   }
 
  private:
@@ -121,13 +124,48 @@ class Compiler {
     for (const std::string& line : kept_edges_log(plan)) log.line(LogLevel::Debug, line);
   }
 
+  static void log_tuning(const Compiled& compiled) {
+    const Log log = Log::from_environment();
+    if (!log.enabled(LogLevel::Info)) return;
+    for (const std::string& line : compiled.tuning_log()) log.line(LogLevel::Info, line);
+  }
+
+  // With the block sizes that were measured for kernels like this one.
+  Expected<tile::LoweredKernel> lower(const Kernel& kernel, std::size_t index) {
+    const Graph group = extract_group(kernel);
+    // Named by kind, so that kernels equal but for their place in the model are equal.
+    const std::string name(to_string(kernel.kind));
+    auto lowered = tile::lower(group, kernel.kind, lower_options(), name);
+    if (!lowered || lowered->choices.candidates.empty()) return lowered;
+    TunableKernel tunable;
+    tunable.kernel = static_cast<int>(index);
+    tunable.name = kernel_class(kernel, lowered->choices, threads_, options_.strict);
+    tunable.choices = lowered->choices;
+    if (const TunedChoice* const tuned = tuned_choice(tunable)) {
+      tunable.used = *tuned;
+      tile::LowerOptions lowering = lower_options();
+      lowering.blocking = tuned->blocking;
+      lowered = tile::lower(group, kernel.kind, lowering, name);
+    }
+    tunable_.push_back(std::move(tunable));
+    return lowered;
+  }
+
+  const TunedChoice* tuned_choice(const TunableKernel& kernel) const {
+    if (options_.tuning == nullptr) return nullptr;
+    const auto found = options_.tuning->find(kernel.name);
+    if (found == options_.tuning->end()) return nullptr;
+    const auto& offered = kernel.choices.candidates;
+    const bool is_offered =
+        std::find(offered.begin(), offered.end(), found->second.blocking) != offered.end();
+    return is_offered ? &found->second : nullptr;
+  }
+
   Status lower_kernels(FusionPlan& plan, std::vector<ExecutableKernel>& kernels) {
     for (Kernel& kernel : plan.kernels) {
       ExecutableKernel executable;
       if (kernel.kind != KernelKind::Extern) {
-        // Named by kind, so that kernels equal but for their place in the model are equal.
-        auto lowered = tile::lower(extract_group(kernel), kernel.kind, lower_options(),
-                                   std::string(to_string(kernel.kind)));
+        auto lowered = lower(kernel, kernels.size());
         if (lowered) {
           executable.program = std::move(lowered->program);
           executable.constants = std::move(lowered->constants);
@@ -149,9 +187,9 @@ class Compiler {
     return {};
   }
 
-  Status generate(std::vector<ExecutableKernel>& kernels, int threads) {
+  Status generate(std::vector<ExecutableKernel>& kernels) {
     cpu::KernelCompiler::Options options;
-    options.threads = threads;
+    options.threads = threads_;
     OPWELD_TRY(cpu::KernelCompiler compiler, cpu::KernelCompiler::create(target_, options));
     std::vector<const tile::TileProgram*> programs;
     std::vector<ExecutableKernel*> owners;
@@ -187,7 +225,9 @@ class Compiler {
 
   const CompileOptions& options_;
   Target target_;
+  int threads_ = 1;
   std::vector<PassTime> times_;
+  std::vector<TunableKernel> tunable_;
   std::vector<std::string> notes_;
 };
 
@@ -197,6 +237,19 @@ double Compiled::seconds() const {
   double total = 0;
   for (const PassTime& time : times) total += time.seconds;
   return total;
+}
+
+std::vector<std::string> Compiled::tuning_log() const {
+  std::vector<std::string> lines;
+  for (const TunableKernel& tunable : tunable) {
+    const auto& [blocking, gain, sizes] = tunable.used;
+    if (blocking.is_default()) continue;
+    const Kernel& kernel = executable.plan().kernels[static_cast<std::size_t>(tunable.kernel)];
+    lines.push_back(fmt::format("Tuning: {} ({}): {}, {:.1f} % faster than the default{}",
+                                kernel.name, kernel.label, to_text(blocking), gain * 100,
+                                sizes.empty() ? "" : " at " + sizes));
+  }
+  return lines;
 }
 
 std::vector<std::string_view> pass_names() {

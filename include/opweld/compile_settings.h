@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "opweld/size.h"
+
 namespace opweld {
 
 // How much is fused; people compare the three.
@@ -30,6 +32,18 @@ struct CompileSettings {
   // for each other only where a kernel reads what another wrote. Worth it where kernels are short:
   // small batches, single tokens. Results are the same to the bit.
   bool single_launch = false;
+
+  // Whether kernels take block sizes that were measured on this machine before, from the cache
+  // folder: OPWELD_CACHE_DIR, else ~/.cache/opweld. What is not known, and everything where this is
+  // false or OPWELD_TUNED is 0, follows from the description of the processor.
+  bool tuned = true;
+  // Measure them now, for at most so many seconds (at most 86400), and keep what is found in the
+  // cache folder; 0: do not. The model is run on random inputs for that, so it is a failure if it
+  // cannot be.
+  double tune_seconds = 0;
+  // The sizes to measure at: those that the model will mostly run with. Where none is given, 1 for
+  // a batch and 128 for anything else. A name that the model lacks is a usage error.
+  SymbolValues tune_sizes = {};
 };
 
 }  // namespace opweld

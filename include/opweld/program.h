@@ -70,7 +70,8 @@ class OPWELD_API Program {
 
   // What was fused and what that moves, at the given values of all symbols of the inputs.
   [[nodiscard]] Result<Account> account(const SymbolValues& values = {}) const;
-  // The same as one JSON object: "level", "sizes", "kernels", "edges", "layers", "totals", "log".
+  // The same as one JSON object: "level", "sizes", "kernels", "edges", "layers", "totals", "log",
+  // "tuning".
   [[nodiscard]] Result<std::string> account_json(const SymbolValues& values = {}) const;
 
   [[nodiscard]] double compile_seconds() const;

@@ -4,6 +4,10 @@
 #include "graph/text.h"
 #include "load.h"
 #include "ops/builder.h"
+#include "report/usual_sizes.h"
+#include "support/cache_folder.h"
+#include "tune.h"
+#include "tune/example_inputs.h"
 
 namespace opweld {
 
@@ -82,6 +86,35 @@ std::string Model::text() const {
   return to_text(state_->graph);
 }
 
+namespace {
+
+// As asked, else the usual ones.
+Expected<Bindings> sizes_to_tune_at(const Graph& graph, SymbolValues asked) {
+  Bindings sizes;
+  for (const Dim& dim : graph.symbols()) {
+    const auto symbol = dim.as_symbol();
+    const auto found = asked.find(symbol->name);
+    const std::int64_t size = found == asked.end() ? usual_size(*symbol) : found->second;
+    OPWELD_CHECK(symbol->check(size));
+    sizes.set(symbol->name, size);
+    asked.erase(symbol->name);
+  }
+  if (asked.empty()) return sizes;
+  return usage_error("tune_sizes: the model has no free size '{}'", asked.begin()->first);
+}
+
+Expected<Tuning> tuned_for(const Graph& graph, const CompileSettings& settings,
+                           const CompileOptions& options) {
+  OPWELD_TRY(const Bindings sizes, sizes_to_tune_at(graph, settings.tune_sizes));
+  OPWELD_TRY(const std::vector<Tensor> inputs, example_inputs(graph, sizes, 1));
+  TuneOptions tuning;
+  tuning.seconds = settings.tune_seconds;
+  tuning.folder = cache_folder();
+  return tune(graph, options, inputs, tuning);
+}
+
+}  // namespace
+
 Result<Program> Model::compile(const CompileSettings& settings) const {
   constexpr int kMostThreads = 1024;
   if (settings.threads < 0 || settings.threads > kMostThreads) {
@@ -91,11 +124,25 @@ Result<Program> Model::compile(const CompileSettings& settings) const {
   if (settings.fusion > FusionLevel::Auto || settings.numerics > Numerics::Strict) {
     return Error{ErrorKind::Usage, "the level of fusion or numerics is none that there is"};
   }
+  constexpr double kMostSeconds = 86400;
+  if (!(settings.tune_seconds >= 0 && settings.tune_seconds <= kMostSeconds)) {
+    return Error{ErrorKind::Usage, fmt::format("tune_seconds: {} is not in [0, {}]",
+                                               settings.tune_seconds, kMostSeconds)};
+  }
+  if (settings.tune_seconds > 0 && !settings.tuned) {
+    return Error{ErrorKind::Usage, "tune_seconds asks to measure what tuned = false leaves aside"};
+  }
   CompileOptions options;
   options.level = settings.fusion;
   options.threads = settings.threads;
   options.target = settings.target;
   options.strict = settings.numerics == Numerics::Strict;
+  if (settings.tuned) options.tuning = stored_tuning(settings.target);
+  if (settings.tune_seconds > 0) {
+    auto tuning = tuned_for(state_->graph, settings, options);
+    if (!tuning) return tuning.error().with_context("tuning");
+    options.tuning = std::make_shared<const Tuning>(std::move(*tuning));
+  }
   auto compiled = opweld::compile(state_->graph.clone(), options);
   if (!compiled) return std::move(compiled.error());
   const double seconds = compiled->seconds();

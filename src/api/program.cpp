@@ -235,6 +235,7 @@ Expected<Account> make_account(const detail::ProgramState& program, const Symbol
     account.edges.push_back(std::move(entry));
   }
   OPWELD_TRY(account.log, fusion_log(plan, bindings, true));
+  account.tuning = compiled.tuning_log();
   account.notes = compiled.notes;
   return account;
 }
@@ -243,7 +244,7 @@ Expected<std::string> make_json(const detail::ProgramState& program, const Symbo
   const Executable& executable = program.compiled.executable;
   OPWELD_TRY(const Bindings bindings, check_values(executable.graph(), values));
   OPWELD_TRY(const LaunchAccount launches, executable.launches(bindings, program.single_launch));
-  return explain_json(executable.plan(), bindings, launches);
+  return explain_json(executable.plan(), bindings, launches, program.compiled.tuning_log());
 }
 
 }  // namespace

@@ -179,7 +179,8 @@ std::vector<std::string> kept_edges_log(const FusionPlan& plan) {
 }
 
 Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings,
-                                   const LaunchAccount& launches) {
+                                   const LaunchAccount& launches,
+                                   std::span<const std::string> tuning) {
   Json result;
   result["level"] = to_string(plan.level);
   result["sizes"] = Json::object();
@@ -198,6 +199,7 @@ Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindi
   result["totals"]["launches"] = launches.launches;
   result["totals"]["barriers"] = launches.barriers;
   OPWELD_TRY(result["log"], fusion_log(plan, bindings, true));
+  result["tuning"] = tuning;
   return result.dump();
 }
 

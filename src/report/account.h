@@ -4,6 +4,7 @@
 // given bindings.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,10 +40,12 @@ Expected<std::vector<std::string>> fusion_log(const FusionPlan& plan, const Bind
 std::vector<std::string> kept_edges_log(const FusionPlan& plan);
 
 // {"level", "sizes", "kernels": [...], "edges": [...], "layers": [...], "totals": {...}, "log":
-// [...]}. In the totals stand launches and barriers, and in a single launch with each kernel its
-// stretch: how many of the barriers are before it.
+// [...], "tuning": [...]}. In the totals stand launches and barriers, and in a single launch with
+// each kernel its stretch: how many of the barriers are before it. `tuning` are lines about kernels
+// with block sizes that were measured.
 Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings,
-                                   const LaunchAccount& launches);
+                                   const LaunchAccount& launches,
+                                   std::span<const std::string> tuning = {});
 
 std::string_view to_string(FusionLevel level);  // "none", "ops", "auto"
 

@@ -35,6 +35,16 @@ double frequency() {
   return 2.5e9;
 }
 
+// "AMD EPYC 7B13"; processors whose caches and speed differ may share LLVM's name for them.
+std::string model_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return {};
+}
+
 // Main-memory bandwidth of a current server core pair, in bytes per second. A default for planning
 // only:
 // ./dev bench measures the machine before it quotes a fraction of anything.
@@ -71,6 +81,7 @@ Target host_target() {
   const HostFeatures features = host_features();
   Target target;
   target.name = "host";
+  target.model = model_name();
   target.cpu = llvm::sys::getHostCPUName().str();
   for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
     if (!target.features.empty()) target.features += ',';

@@ -13,6 +13,7 @@ namespace opweld {
 
 struct Target {
   std::string name;       // as find_target knows it
+  std::string model;      // the processor as the system names it; may be empty
   std::string cpu;        // LLVM cpu name, e.g. "znver3"
   std::string features;   // LLVM feature string, e.g. "+avx2,+fma,-avx512f"
   int vector_bits = 256;  // width of a vector register

@@ -16,6 +16,7 @@ ORDER = (
     "tile",
     "codegen/cpu",
     "runtime",
+    "tune",
     "report",
     "api",
 )
@@ -31,7 +32,7 @@ LIBRARY_HOMES = {
     "llvm/": ("target", "codegen/cpu"),
     "onnx/": ("import/onnx",),
     "google/protobuf/": ("import/onnx",),
-    "nlohmann/json.hpp": ("report",),
+    "nlohmann/json.hpp": ("tune", "report"),
     "CLI/": (),
 }
 

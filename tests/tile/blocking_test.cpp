@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstring>
 #include <set>
 
 #include "tile/gate_pair.h"

@@ -59,7 +59,7 @@ struct BenchCommand {
     std::vector<Tensor> outputs;
     for (std::size_t i = 0; i < levels.size(); ++i) {
       OPWELD_TRY(const FusionLevel level, parse_level(levels[i]));
-      OPWELD_TRY(Compiled each, compile_model(graph, model, level));
+      OPWELD_TRY(Compiled each, compile_model(graph, model, level, {}, tensors));
       compiled.push_back(std::move(each));
       if (compare || !model.single_launch) contestants.push_back({levels[i], i, false, {}});
       if (model.single_launch) contestants.push_back({levels[i], i, true, {}});
@@ -184,7 +184,7 @@ struct BenchCommand {
   // take turns under one clock.
   Status run_paced(const Graph& graph, const std::vector<Tensor>& tensors) const {
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
-    OPWELD_TRY(Compiled compiled, compile_model(graph, model, level));
+    OPWELD_TRY(Compiled compiled, compile_model(graph, model, level, {}, tensors));
     RunStats stats;
     OPWELD_TRY(std::vector<Tensor> outputs, allocate_outputs(compiled.executable, tensors));
     const RunOptions options = run_options(model);

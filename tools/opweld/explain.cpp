@@ -25,7 +25,8 @@ struct ExplainCommand {
     OPWELD_TRY(const LaunchAccount launches,
                compiled.executable.launches(sizes, model.single_launch));
     if (model.json || !file.empty()) {
-      OPWELD_TRY(const std::string json, explain_json(plan, sizes, launches));
+      OPWELD_TRY(const std::string json,
+                 explain_json(plan, sizes, launches, compiled.tuning_log()));
       if (!file.empty()) {
         std::ofstream out(file);
         out << json << "\n";
@@ -36,6 +37,7 @@ struct ExplainCommand {
     }
     OPWELD_CHECK(print_kernels(plan, sizes, launches));
     OPWELD_CHECK(print_log(plan, sizes));
+    for (const std::string& line : compiled.tuning_log()) fmt::print("{}\n", line);
     for (const std::string& note : compiled.notes) fmt::print("note: {}\n", note);
     return print_levels(graph, sizes);
   }
@@ -75,7 +77,10 @@ struct ExplainCommand {
     fmt::print("\n{:<40} {:>6} {:>8} {:>12} {:>12}\n", "layer", "fusion", "kernels", "read",
                "written");
     for (const auto& [name, level] : kLevels) {
-      OPWELD_TRY(const Compiled compiled, compile_model(graph, model, level));
+      // The bytes of a level do not depend on block sizes.
+      ModelOptions untuned = model;
+      untuned.tune = false;
+      OPWELD_TRY(const Compiled compiled, compile_model(graph, untuned, level));
       OPWELD_TRY(const auto layers, layer_traffic(compiled.executable.plan(), sizes));
       OPWELD_TRY(const Traffic total, total_traffic(compiled.executable.plan(), sizes));
       for (const LayerTraffic& layer : layers) {

@@ -15,12 +15,15 @@ constexpr const char* kDescription =
     "  opweld run model.onnx --output out.npz        run it, on random inputs if none are given\n"
     "  opweld explain model.onnx --dim sequence=128  kernels, fusion log, traffic of each layer\n"
     "  opweld verify model.onnx                      fused against unfused against a reference\n"
-    "  opweld bench model.onnx --compare             time of the three levels of fusion\n\n"
+    "  opweld bench model.onnx --compare             time of the three levels of fusion\n"
+    "  opweld bench model.onnx --tune                measure block sizes first, and keep them\n\n"
     "Environment:\n"
     "  OPWELD_LOG_LEVEL  1: a line for every kernel that fuses operators; 0: and for every edge "
     "that\n"
     "                    was not fused, with its reason; 2 (default): none\n"
-    "  OPWELD_LOG_FILE   append these lines to a file instead of standard error\n";
+    "  OPWELD_LOG_FILE   append these lines to a file instead of standard error\n"
+    "  OPWELD_CACHE_DIR  keep what --tune measures in this folder instead of ~/.cache/opweld\n"
+    "  OPWELD_TUNED      0: leave what was measured before aside, as --no-tuned does\n";
 
 int run_command(int argc, char** argv) {
   CLI::App app(kDescription, "opweld");

@@ -37,7 +37,7 @@ struct RunCommand {
     OPWELD_TRY(const Graph graph, load_graph(model.model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
-    OPWELD_TRY(Compiled compiled, compile_model(graph, model, level));
+    OPWELD_TRY(Compiled compiled, compile_model(graph, model, level, {}, tensors));
     OPWELD_TRY(std::vector<Tensor> outputs,
                compiled.executable.run(tensors, nullptr, run_options(model)));
     const NamedTensors named = named_outputs(graph, std::move(outputs));

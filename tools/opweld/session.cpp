@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <random>
 #include <set>
 
 #include "ops/reference.h"
 #include "report/usual_sizes.h"
+#include "support/cache_folder.h"
+#include "tune.h"
+#include "tune/example_inputs.h"
 
 namespace opweld::cli {
 
@@ -45,6 +47,18 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--dump-after", options.dump_after,
                      "Print the result of a pass to standard error: graph, plan, tile programs or "
                      "assembly");
+  command.add_flag("--tune", options.tune,
+                   "First measure block sizes for the kernels that have a choice, at the sizes of "
+                   "this call, and keep what is faster for all later ones; progress on standard "
+                   "error");
+  command
+      .add_option("--tune-seconds", options.tune_seconds,
+                  "With --tune: measure for so long at most; repeat to go on")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command.add_flag("--no-tuned", options.no_tuned,
+                   "Leave what was measured before aside: block sizes follow from the hardware's "
+                   "description alone");
   command.add_flag("--json", options.json, "Print JSON for scripts");
 }
 
@@ -77,8 +91,34 @@ Expected<FusionLevel> parse_level(const std::string& text) {
   return usage_error("fusion level '{}': there are none, ops and auto", text);
 }
 
+namespace {
+
+// Leaves what it has found in `compiling`, and in the cache folder.
+Status tune_model(const Graph& graph, const ModelOptions& options, std::span<const Tensor> inputs,
+                  CompileOptions& compiling) {
+  if (options.no_tuned) return usage_error("--tune and --no-tuned exclude each other");
+  std::vector<Tensor> random;
+  if (inputs.empty()) {
+    OPWELD_TRY(const Bindings sizes, choose_sizes(graph, options.dims));
+    OPWELD_TRY(random, example_inputs(graph, sizes, 1));
+    inputs = random;
+  }
+  TuneOptions tuning;
+  tuning.seconds = options.tune_seconds;
+  tuning.folder = cache_folder();
+  tuning.progress = [](const std::string& line) {
+    fmt::print(stderr, "{}{}\n", isatty(STDERR_FILENO) != 0 ? "\r\x1b[K" : "", line);
+  };
+  auto tuned = tune(graph, compiling, inputs, tuning);
+  if (!tuned) return tl::unexpected(tuned.error().with_context("tuning " + options.model));
+  compiling.tuning = std::make_shared<const Tuning>(std::move(*tuned));
+  return {};
+}
+
+}  // namespace
+
 Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
-                                 CompileOptions base) {
+                                 CompileOptions base, std::span<const Tensor> inputs) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   CompileOptions compiling = std::move(base);
   compiling.level = level;
@@ -95,6 +135,8 @@ Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options
   compiling.dump = [](std::string_view, const std::string& text) {
     fmt::print(stderr, "{}\n", text);
   };
+  if (!options.no_tuned) compiling.tuning = stored_tuning(options.target);
+  if (options.tune) OPWELD_CHECK(tune_model(graph, options, inputs, compiling));
   auto compiled = compile(graph.clone(), compiling);
   if (terminal) fmt::print(stderr, "\r\x1b[K");
   if (!compiled) return tl::unexpected(compiled.error().with_context(options.model));
@@ -134,42 +176,6 @@ Expected<Bindings> choose_sizes(const Graph& graph, const std::vector<std::strin
 }
 
 namespace {
-
-// How many rows the table has that the value's elements look into; absent when they look into none.
-std::optional<std::int64_t> index_limit(const Value* value) {
-  std::optional<std::int64_t> limit;
-  for (const Use& use : value->uses()) {
-    std::optional<std::int64_t> found;
-    if (use.node->op() == "gather" && use.index == 1) {
-      const Value* table = use.node->operand(0);
-      const std::int64_t axis = use.node->attributes().integer("axis", 0);
-      found = table->shape()[static_cast<std::size_t>(axis < 0 ? axis + table->rank() : axis)]
-                  .constant();
-    } else if (use.node->op() == "cast" || use.node->op() == "reshape") {
-      found = index_limit(use.node->result());
-    }
-    if (found) limit = std::min(limit.value_or(*found), *found);
-  }
-  return limit;
-}
-
-Expected<Tensor> random_input(const Value* input, const Bindings& bindings, unsigned seed) {
-  OPWELD_TRY(Sizes sizes, evaluate(input->shape(), bindings));
-  OPWELD_TRY(Tensor tensor, Tensor::allocate(input->dtype(), std::move(sizes)));
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<double> real(-1, 1);
-  const bool mask = input->name().find("mask") != std::string::npos;
-  const std::int64_t limit = std::max<std::int64_t>(1, index_limit(input).value_or(2));
-  for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
-    if (is_float(input->dtype())) {
-      tensor.set_double(i, real(random));
-    } else {
-      tensor.set_int(
-          i, mask ? 1 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit)));
-    }
-  }
-  return tensor;
-}
 
 Expected<NamedTensors> read_inputs(const std::vector<std::string>& arguments) {
   NamedTensors given;
@@ -225,7 +231,7 @@ Expected<std::vector<Tensor>> find_inputs(const Graph& graph, const ModelOptions
     if (found != by_name.end()) {
       inputs.push_back(*found->second);
     } else {
-      OPWELD_TRY(Tensor tensor, random_input(input, bindings, seed));
+      OPWELD_TRY(Tensor tensor, example_input(input, bindings, seed));
       inputs.push_back(std::move(tensor));
     }
     ++seed;

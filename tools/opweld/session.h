@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct ModelOptions {
   std::string dump_after;
   bool single_launch = false;
   bool json = false;
+  bool tune = false;
+  double tune_seconds = 60;
+  bool no_tuned = false;
 };
 
 // Flags that say where a run's inputs come from.
@@ -39,10 +43,11 @@ void add_input_options(CLI::App& command, InputOptions& options);
 Expected<std::map<std::string, std::int64_t>> parse_dims(const std::vector<std::string>& dims);
 Expected<FusionLevel> parse_level(const std::string& text);
 
-// Compiles with progress on standard error when that is a terminal. `base` holds what is not for
-// the command line to decide.
+// Compiles with progress on standard error when that is a terminal; after tuning, if asked for, on
+// `inputs`, or on random ones where there are none. `base` holds what is not for the command line
+// to decide.
 Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
-                                 CompileOptions base = {});
+                                 CompileOptions base = {}, std::span<const Tensor> inputs = {});
 
 // Sizes for every symbol of the graph: as asked, else 1 for a batch and 128 for the rest, within
 // the symbol's range. Naming a symbol that the graph lacks is a usage error that lists what there

@@ -144,8 +144,10 @@ struct VerifyCommand {
     OPWELD_TRY(const Graph graph, load_graph(model.model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const Outputs tensors, find_inputs(graph, model, inputs));
-    OPWELD_TRY(Compiled fused, compile_model(graph, model, level, keeping_constants()));
-    OPWELD_TRY(Compiled unfused, compile_model(graph, model, FusionLevel::None));
+    OPWELD_TRY(Compiled fused, compile_model(graph, model, level, keeping_constants(), tensors));
+    ModelOptions untuned = model;
+    untuned.tune = false;
+    OPWELD_TRY(Compiled unfused, compile_model(graph, untuned, FusionLevel::None));
     KernelCheck kernels;
     OPWELD_TRY(const Outputs fused_outputs, kernels.run(fused.executable, tensors));
     OPWELD_TRY(const Outputs unfused_outputs, unfused.executable.run(tensors));
