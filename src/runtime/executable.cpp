@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
+#include <map>
 #include <mutex>
 
 #include "ops/op.h"
@@ -31,6 +32,7 @@ struct Executable::State {
   std::vector<ExecutableKernel> kernels;
   StorageMap storage;
   std::vector<Tensor> constants;  // by storage index
+  std::int64_t weight_bytes = 0;  // of all of them, each once, before any was let go
   BlockPool results;              // of run()
 
   std::mutex team_mutex;  // one run at a time has the team
@@ -95,6 +97,19 @@ void release_constants(Executable& executable, Graph& graph, const StorageMap& s
   }
 }
 
+// Of tensors that share memory once.
+std::int64_t distinct_bytes(std::span<const Tensor> tensors) {
+  std::map<const std::byte*, std::int64_t> bytes;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.data() == nullptr) continue;
+    std::int64_t& known = bytes[tensor.data()];
+    known = std::max(known, tensor.num_bytes());
+  }
+  std::int64_t sum = 0;
+  for (const auto& [data, size] : bytes) sum += size;
+  return sum;
+}
+
 }  // namespace
 
 Expected<Executable> Executable::create(Graph graph, FusionPlan plan,
@@ -106,6 +121,7 @@ Expected<Executable> Executable::create(Graph graph, FusionPlan plan,
   for (const Value* constant : state->storage.constants()) {
     state->constants.push_back(constant->producer()->attributes().tensor("value"));
   }
+  state->weight_bytes = distinct_bytes(state->constants);
   State& parts = *state;
   Executable executable(std::move(state));
   if (constants == GraphConstants::Release) {
@@ -234,6 +250,16 @@ Expected<LaunchAccount> Executable::launches(const Bindings& bindings, bool sing
   account.barriers = sizes->launch->barriers();
   account.stretch_of = sizes->launch->stretch_of;
   return account;
+}
+
+Expected<MemoryAccount> Executable::memory(const Bindings& bindings, bool single_launch) const {
+  OPWELD_TRY(const auto sizes, state_->sized_plan(bindings, single_launch));
+  std::vector<Tensor> held = state_->constants;
+  for (const ExecutableKernel& kernel : state_->kernels) {
+    for (const auto& constant : kernel.constants) held.push_back(constant.value);
+  }
+  return MemoryAccount{state_->weight_bytes, distinct_bytes(held), sizes->memory.arena_bytes,
+                       sizes->scratch_bytes * state_->team.size(), sizes->live_bytes};
 }
 
 Expected<std::vector<Sizes>> Executable::output_sizes(std::span<const Tensor> inputs) {

@@ -68,6 +68,18 @@ struct LaunchAccount {
   std::vector<int> stretch_of;  // by kernel, in a single launch: the barriers before it
 };
 
+// What a model holds for its runs, inputs and outputs apart.
+struct MemoryAccount {
+  std::int64_t weight_bytes = 0;  // the constants of the graph, each once
+  // The constants as they are kept: packed, which pads them, or as they are.
+  std::int64_t held_weight_bytes = 0;
+  std::int64_t arena_bytes = 0;    // intermediates, and what tasks of a kernel hand each other
+  std::int64_t scratch_bytes = 0;  // on-chip buffers of all threads
+  // The most that intermediates take up at once when kernels run one after another: no placing of
+  // them needs less.
+  std::int64_t live_bytes = 0;
+};
+
 class Executable {
  public:
   // `graph` is what `plan` speaks of; `kernels[i]` runs plan.kernels[i]. Constants that a kernel
@@ -98,6 +110,8 @@ class Executable {
   // Of a run at these values of the graph's symbols.
   [[nodiscard]] Expected<LaunchAccount> launches(const Bindings& bindings,
                                                  bool single_launch) const;
+
+  [[nodiscard]] Expected<MemoryAccount> memory(const Bindings& bindings, bool single_launch) const;
 
   [[nodiscard]] const Graph& graph() const;
   [[nodiscard]] const FusionPlan& plan() const;

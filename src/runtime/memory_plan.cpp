@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <map>
 #include <numeric>
 
 namespace opweld {
@@ -73,6 +74,24 @@ Expected<MemoryPlan> plan_memory(std::span<const Lifetime> values) {
     plan.offsets.push_back(blocks[block_of[i]].offset);
   }
   return plan;
+}
+
+std::int64_t most_live_bytes(std::span<const Lifetime> values) {
+  std::map<int, std::int64_t> change;  // by step
+  for (const Lifetime& value : values) {
+    // In the step in which it takes over a place, that is still the other's.
+    const int first = value.first_step + (value.in_place_of >= 0 ? 1 : 0);
+    if (first > value.last_step) continue;
+    change[first] += value.bytes;
+    change[value.last_step + 1] -= value.bytes;
+  }
+  std::int64_t live = 0;
+  std::int64_t most = 0;
+  for (const auto& [step, bytes] : change) {
+    live += bytes;
+    most = std::max(most, live);
+  }
+  return most;
 }
 
 }  // namespace opweld

@@ -37,4 +37,8 @@ inline constexpr std::int64_t kArenaAlignment = kBlockAlignment;
 // the total does not fit in 63 bits.
 Expected<MemoryPlan> plan_memory(std::span<const Lifetime> values);
 
+// The most bytes that are live in any one step: no plan for these lifetimes can do with less. What
+// takes over a place counts once.
+std::int64_t most_live_bytes(std::span<const Lifetime> values);
+
 }  // namespace opweld

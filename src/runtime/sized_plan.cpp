@@ -83,6 +83,7 @@ bool reads_alone(const StorageMap::ArenaValue& operand, int kernel, const Single
 
 Status place_intermediates(const StorageMap& storage, SizedPlan& sizes) {
   std::vector<Lifetime> lifetimes;
+  std::vector<Lifetime> in_turn;  // of kernels one after another
   for (const StorageMap::ArenaValue& value : storage.arena()) {
     OPWELD_TRY(const std::int64_t bytes, value.value->type().num_bytes().evaluate(sizes.bindings));
     Lifetime lifetime = lifetime_of(value, bytes, sizes.launch);
@@ -91,7 +92,9 @@ Status place_intermediates(const StorageMap& storage, SizedPlan& sizes) {
       if (!reads_alone(operand, value.first_step, *sizes.launch)) lifetime.in_place_of = -1;
     }
     lifetimes.push_back(lifetime);
+    in_turn.push_back(lifetime_of(value, bytes, std::nullopt));
   }
+  sizes.live_bytes = most_live_bytes(in_turn);
   for (std::size_t i = 0; i < sizes.kernels.size(); ++i) {
     const int step = sizes.launch ? sizes.launch->stretch_of[i] : static_cast<int>(i);
     for (const auto& shared : sizes.kernels[i].shared) {

@@ -33,7 +33,9 @@ struct SizedPlan {
     std::int64_t bytes_written = 0;
   };
   std::vector<KernelSizes> kernels;
-  std::int64_t scratch_bytes = 0;  // the largest of any kernel
+  std::int64_t scratch_bytes = 0;  // the largest of any kernel, for each thread
+  // The most that the results of kernels take up at once when these run one after another.
+  std::int64_t live_bytes = 0;
   // Absent where each kernel is a launch. Places in the arena are those of one or the other: in one
   // launch, values of the same stretch do not share them.
   std::optional<SingleLaunch> launch;

@@ -45,6 +45,24 @@ TEST(MemoryPlan, EmptyValuesTakeNoRoom) {
   EXPECT_EQ(plan_of({{0, 0, 5}, {0, 1, 2}, {0, 2, 4, 1}}).arena_bytes, 0);
 }
 
+TEST(MostLiveBytes, AreThoseOfTheFullestStep) {
+  EXPECT_EQ(most_live_bytes({}), 0);
+  const std::vector<Lifetime> apart = {{100, 0, 0}, {70, 1, 1}};
+  EXPECT_EQ(most_live_bytes(apart), 100);
+  // Steps 1 and 2 hold two each, step 2 the larger ones.
+  const std::vector<Lifetime> chain = {{100, 0, 1}, {10, 1, 2}, {200, 2, 3}};
+  EXPECT_EQ(most_live_bytes(chain), 210);
+  const std::vector<Lifetime> unread = {{100, 0, 0}, {30, 0, 0}};
+  EXPECT_EQ(most_live_bytes(unread), 130);
+}
+
+TEST(MostLiveBytes, CountAPlaceThatIsTakenOverOnce) {
+  const std::vector<Lifetime> chain = {{64, 0, 1}, {64, 1, 2, 0}, {64, 2, 2, 1}};
+  EXPECT_EQ(most_live_bytes(chain), 64);
+  const std::vector<Lifetime> beside = {{64, 0, 1}, {64, 1, 2, 0}, {10, 1, 2}};
+  EXPECT_EQ(most_live_bytes(beside), 74);
+}
+
 TEST(MemoryPlan, SizesBeyondReasonAreErrors) {
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
   EXPECT_FALSE(plan_memory(std::vector<Lifetime>{{kHuge, 0, 0}}));
@@ -103,6 +121,9 @@ TEST(MemoryPlan, ValuesLiveAtOneTimeNeverShareAByte) {
     const std::vector<Lifetime> values = random_values(random);
     const MemoryPlan plan = plan_of(values);
     ASSERT_EQ(plan.offsets.size(), values.size());
+    std::int64_t most = 0;
+    for (int step = 0; step < 50; ++step) most = std::max(most, bytes_needed(values, step));
+    ASSERT_EQ(most_live_bytes(values), most);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Lifetime& a = values[i];
       ASSERT_EQ(plan.offsets[i] % kArenaAlignment, 0);

@@ -278,6 +278,32 @@ TEST(Run, AnIndexOutOfRangeNamesTheNodeAndHarmsNothing) {
   }
 }
 
+// Packing pads 8 columns to whole panels; of two uses of one weight there is one copy.
+TEST(Run, TheModelTellsWhatItHolds) {
+  Executable model = compiled(R"(graph g(%x: f32[n, 8]) {
+    %w = constant {value = f32[8, 8] random 1}
+    %a = matmul(%x, %w)
+    %b = softmax(%a) {axis = -1}
+    %c = matmul(%b, %w)
+    %y = softmax(%c) {axis = -1}
+    return %y as "y"
+  })",
+                              2, FusionLevel::None);
+  ASSERT_EQ(model.kernels().size(), 4U);
+  const MemoryAccount memory = model.memory({{"n", 10}}, false).value();
+  EXPECT_EQ(memory.weight_bytes, 4 * 8 * 8);
+  const std::int64_t width = model.kernels()[0].program.params[1].packed_columns;
+  ASSERT_GT(width, 0);
+  EXPECT_EQ(memory.held_weight_bytes, 4 * 8 * ((8 + width - 1) / width * width));
+  // Two of a, b, c at a time.
+  EXPECT_EQ(memory.live_bytes, 2 * 4 * 10 * 8);
+  EXPECT_EQ(memory.arena_bytes, memory.live_bytes);
+  EXPECT_GT(memory.scratch_bytes, 0);
+  RunStats stats;
+  ASSERT_TRUE(model.run(std::vector{Tensor::allocate(DType::F32, {10, 8}).value()}, &stats));
+  EXPECT_EQ(stats.arena_bytes, memory.arena_bytes);
+}
+
 TEST(Run, StatsCountWhatCrossesTheKernels) {
   Executable model = compiled(R"(graph g(%x: f32[n, 16]) {
     %w = constant {value = f32[16, 8] random 1}

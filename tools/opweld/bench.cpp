@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "ops/reference.h"
 #include "report/account.h"
 #include "session.h"
 
@@ -115,6 +116,8 @@ struct BenchCommand {
                                      {"threads", compiled.executable.threads()},
                                      {"compile_seconds", compiled.seconds()}};
       json.update(counts_json(stats));
+      OPWELD_TRY(json["memory"],
+                 memory_json(compiled.executable, tensors, contestant.single_launch));
       if (profile) json["profile"] = profile_json(compiled.executable, stats);
       fmt::print("{}\n", json.dump());
       return {};
@@ -135,6 +138,19 @@ struct BenchCommand {
             {"barriers", stats.barriers},
             {"read_bytes", stats.bytes_read},
             {"written_bytes", stats.bytes_written}};
+  }
+
+  // What the model holds for a run on these inputs.
+  static Expected<nlohmann::ordered_json> memory_json(const Executable& executable,
+                                                      const std::vector<Tensor>& tensors,
+                                                      bool single_launch) {
+    OPWELD_TRY(const Bindings bindings, bind_symbols(executable.graph(), tensors));
+    OPWELD_TRY(const MemoryAccount memory, executable.memory(bindings, single_launch));
+    return nlohmann::ordered_json{{"weight_bytes", memory.weight_bytes},
+                                  {"held_weight_bytes", memory.held_weight_bytes},
+                                  {"arena_bytes", memory.arena_bytes},
+                                  {"scratch_bytes", memory.scratch_bytes},
+                                  {"live_bytes", memory.live_bytes}};
   }
 
   // What a run counts; with --profile the time of each kernel is the median of `repeats` runs.
@@ -192,6 +208,7 @@ struct BenchCommand {
     if (!output.empty()) OPWELD_CHECK(write_npz(output, named_outputs(graph, outputs)));
     nlohmann::ordered_json json = counts_json(stats);
     json["compile_seconds"] = compiled.seconds();
+    OPWELD_TRY(json["memory"], memory_json(compiled.executable, tensors, model.single_launch));
     std::cout << json.dump() << '\n' << std::flush;
     for (std::string line; std::getline(std::cin, line);) {
       OPWELD_TRY(const double seconds, timed_run(compiled.executable, tensors, outputs, options));
