@@ -25,12 +25,13 @@ from bench.contest import Contest, Settings, hold_contest
 from bench.document import write_document
 from bench.engines import RIVALS, ours, rivals
 from bench.engines.base import CannotRunError, Engine
+from bench.launches import format_launches, launches_as_json, measure_launches
 from bench.limits import Limits, best_limits, format_limits, measure_limits
 from bench.machine import describe_machine
 from bench.models.cache import BUILD
 from bench.plot import plot_suite
 from bench.products import bound_of_fusion
-from bench.report import format_contests, format_progress, format_summary
+from bench.report import format_contests, format_memory, format_progress, format_summary
 from bench.suites import SUITES
 
 RESULTS = BUILD / "bench"
@@ -60,11 +61,14 @@ def main() -> None:
     # Every engine inherits this: as many cores as threads, the same for all.
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(cores)[: settings.threads])
+    print(">> measuring what a launch costs", flush=True)
+    launches = measure_launches(settings.threads, *([settings.rounds] if arguments.quick else []))
     others = rivals(settings.threads, arguments.rivals)
     report = {
         "machine": describe_machine(),
         "settings": asdict(settings) | {"quick": arguments.quick, "command": _command()},
         "engines": _versions(others),
+        "launches": launches_as_json(launches),
         "suites": {},
     }
     results: dict[str, list[Contest]] = {}
@@ -86,8 +90,10 @@ def main() -> None:
         for engine in others:
             engine.close()
     print(format_limits(limits) + "\n")
+    print(f"what a kernel takes beyond its work\n\n{format_launches(launches)}\n")
     for name, contests in results.items():
         print(f"{name}: {settings.threads} threads\n\n{format_summary(contests)}\n")
+        print(f"{format_memory(contests)}\n")
     if arguments.document:
         write_document(arguments.json)
     wrong = [
@@ -170,7 +176,7 @@ def _run_suite(
     for case in SUITES[name](tiny, settings.threads):
         start = time.perf_counter()
         print(f">> {name}: {case.name} ...", end="", flush=True)
-        engines = [(engine, True) for engine in ours(case.levels)]
+        engines = [(engine, True) for engine in ours(case.levels, case.single_launch)]
         engines += [(engine, False) for engine in others]
         contest = hold_contest(case, engines, limits, settings)
         if any(timing.engine == "opweld none" for timing in contest.timings):

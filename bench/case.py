@@ -95,3 +95,5 @@ class Case:
     target: Target = Target()
     # The levels of fusion that Opweld is timed at.
     levels: tuple[str, ...] = ("auto",)
+    # Whether its kernels are so short that Opweld is also timed with all of them in one launch.
+    single_launch: bool = False

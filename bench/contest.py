@@ -40,6 +40,11 @@ class Timing:
     difference: float
     kernels: int | None = None
     compile_seconds: float | None = None
+    # See bench.engines.base.Loaded.
+    launches: int | None = None
+    peak_bytes: int | None = None
+    held_bytes: int | None = None
+    bound_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,10 @@ class Contest:
     def ours(self) -> Timing | None:
         """Opweld at full fusion."""
         return next((timing for timing in self.timings if timing.engine == "opweld"), None)
+
+    def single_launch(self) -> Timing | None:
+        """Opweld at full fusion with all kernels in one launch."""
+        return next((t for t in self.timings if t.engine == "opweld single launch"), None)
 
     def ratio(self, timing: Timing) -> float | None:
         """How many times as long as the best rival it took."""
@@ -232,6 +241,10 @@ def _timing(
         difference=differences[name],
         kernels=loaded[name].kernels,
         compile_seconds=loaded[name].compile_seconds,
+        launches=loaded[name].launches,
+        peak_bytes=loaded[name].peak_bytes,
+        held_bytes=loaded[name].held_bytes,
+        bound_bytes=loaded[name].bound_bytes,
     )
 
 

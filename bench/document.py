@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 from bench.contest import Contest
+from bench.launches import format_launches, launches_from_json
 from bench.limits import format_limits, limits_from_json
 from bench.models.cache import ROOT
-from bench.report import format_reasons, format_summary, format_times
+from bench.report import format_memory, format_reasons, format_summary, format_times
 from bench.suites import SUITES
 
 DOCUMENT = ROOT / "docs" / "performance.md"
@@ -45,6 +46,8 @@ def measured_part(report: dict) -> str:
         f"Engines: {engines}.",
         "### The machine",
         indented(format_limits(limits_from_json(report["limits"]))),
+        "### Launches: what a kernel takes beyond its work",
+        indented(format_launches(launches_from_json(report["launches"]))),
     ]
     for name, described in report["suites"].items():
         contests = [Contest.from_json(each) for each in described]
@@ -54,6 +57,8 @@ def measured_part(report: dict) -> str:
             format_summary(contests, markdown=True),
             "Medians:",
             format_times(contests),
+            "Memory:",
+            format_memory(contests, markdown=True),
         ]
         if reasons := format_reasons(contests):
             parts.append(reasons)

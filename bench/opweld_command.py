@@ -14,6 +14,7 @@ from types import TracebackType
 import numpy as np
 
 from bench.models.cache import BUILD
+from bench.process_memory import peak_bytes
 
 FUSION_LEVELS = ("none", "ops", "auto")
 
@@ -23,13 +24,37 @@ class OpweldError(RuntimeError):
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What a compiled model holds for its runs, inputs and outputs apart."""
+
+    weight_bytes: int
+    # As they are kept: packed, which pads them, or as they are in the file.
+    held_weight_bytes: int
+    # Intermediates, and the buffers of all threads.
+    arena_bytes: int
+    scratch_bytes: int
+    # The most that intermediates take up at once: no placing of them needs less.
+    live_bytes: int
+
+    def held(self) -> int:
+        """All of it."""
+        return self.held_weight_bytes + self.arena_bytes + self.scratch_bytes
+
+    def bound(self) -> float:
+        """What it is not to exceed: the weights, and little more than the least for the rest."""
+        return self.weight_bytes + 1.1 * self.live_bytes
+
+
+@dataclass(frozen=True)
 class Account:
     """What `opweld bench` counted in the program that it ran."""
 
     kernels: int
+    launches: int
     read_bytes: int
     written_bytes: int
     compile_seconds: float
+    memory: Memory
 
 
 def opweld_path() -> Path:
@@ -91,6 +116,8 @@ class PacedRuns:
     """
 
     account: Account
+    # Resident at most until the warm-up run had ended, of the whole process: the compiler too.
+    peak_bytes: int | None
     # What the model gave in the warm-up run.
     outputs: dict[str, np.ndarray]
 
@@ -108,7 +135,9 @@ class PacedRuns:
             text=True,
         )
         counted = json.loads(self._read_line())
+        counted["memory"] = Memory(**counted["memory"])
         self.account = Account(**{name: counted[name] for name in Account.__dataclass_fields__})
+        self.peak_bytes = peak_bytes(self._process.pid)
         with np.load(folder / "output.npz") as arrays:
             self.outputs = dict(arrays)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.contest import Contest, Timing
-from bench.table import markdown_table, milliseconds, table
+from bench.table import markdown_table, megabytes, milliseconds, table
 
 HEADER = ("", "engine", "median", "spread", "of the floor", "of best rival", "difference")
 SUMMARY = (
@@ -63,6 +63,18 @@ def format_times(contests: Sequence[Contest]) -> str:
     return markdown_table(["", "floor", *engines], rows)
 
 
+MEMORY = ("", "held by opweld", "weights + 1.1x live", "of that", "met", "opweld at most")
+
+
+def format_memory(contests: Sequence[Contest], markdown: bool = False) -> str:
+    """A row for each contest: what Opweld holds against its bound, and the peak of each engine."""
+    others = list(
+        dict.fromkeys(t.engine for contest in contests for t in contest.timings if not t.ours)
+    )
+    rows = [_memory_row(contest, others) for contest in contests]
+    return (markdown_table if markdown else table)([*MEMORY, *others], rows)
+
+
 def format_reasons(contests: Sequence[Contest]) -> str:
     """A Markdown list of what the tables leave open: notes, and why an engine has no time."""
     return "\n".join(f"- {line.strip()}" for line in _reasons(contests))
@@ -93,6 +105,30 @@ def _summary_row(contest: Contest) -> list[str]:
     return [contest.name, row[2], row[3], *told, row[4], *rival, row[5], *verdict]
 
 
+def _memory_row(contest: Contest, others: Sequence[str]) -> list[str]:
+    timing = contest.ours()
+    row = [contest.name]
+    if timing is None or timing.held_bytes is None or timing.bound_bytes is None:
+        row += ["-"] * 4
+    else:
+        part = timing.held_bytes / timing.bound_bytes
+        row += [megabytes(timing.held_bytes), megabytes(timing.bound_bytes), f"{part:.3f}x"]
+        row.append("yes" if part <= 1 else "no")
+    peaks = {t.engine: t.peak_bytes for t in contest.timings if t.peak_bytes is not None}
+    for engine in ["opweld", *others]:
+        row.append(megabytes(peaks[engine]) if engine in peaks else "-")
+    return row
+
+
+def _single_launch_note(contest: Contest) -> list[str]:
+    """How the launch of everything compares, where it was timed."""
+    apart, together = contest.ours(), contest.single_launch()
+    if apart is None or together is None:
+        return []
+    ratio = together.median_seconds / apart.median_seconds
+    return [f"opweld takes {ratio:.2f}x the time with its {apart.launches} launches made one"]
+
+
 def _reasons(contests: Sequence[Contest]) -> list[str]:
     """The same reason in several contests is told once, with the names of all."""
     where: dict[str, list[str]] = {}
@@ -100,7 +136,8 @@ def _reasons(contests: Sequence[Contest]) -> list[str]:
         for engine, reason in contest.missing.items():
             where.setdefault(f"{engine}: {reason}", []).append(contest.name)
         beaten = any(contest.fraction(t) > 1 + MEASUREMENT_ERROR for t in contest.timings)
-        for note in [*contest.notes, *([BEATEN] if beaten else [])]:
+        told = [*contest.notes, *_single_launch_note(contest), *([BEATEN] if beaten else [])]
+        for note in told:
             where.setdefault(note, []).append(contest.name)
     return [
         f"  {'all' if len(names) == len(contests) > 1 else '; '.join(names)}: {reason}"

@@ -26,7 +26,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> s
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def megabytes(count: int) -> str:
+def megabytes(count: float) -> str:
     """Bytes as 10^6, as memory traffic is usually told."""
     return f"{count / 1e6:,.1f} MB"
 

@@ -26,6 +26,7 @@ def rivals(threads: int, names: list[str] | None = None) -> list[Engine]:
     ]
 
 
-def ours(levels: tuple[str, ...]) -> list[Engine]:
-    """Opweld at each of these levels of fusion."""
-    return [Opweld(level) for level in levels]
+def ours(levels: tuple[str, ...], single_launch: bool = False) -> list[Engine]:
+    """Opweld at each of these levels of fusion; with all kernels in one launch as well."""
+    engines: list[Engine] = [Opweld(level) for level in levels]
+    return engines + ([Opweld(single_launch=True)] if single_launch else [])

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bench.engines.base import CannotRunError, Engine, Loaded, Task
 from bench.models.cache import BUILD
+from bench.process_memory import bytes_in_use, forget_peak, peak_bytes
 
 # Compilation with a search for the fastest variant takes minutes on few cores.
 LOAD_SECONDS = 900.0
@@ -101,12 +102,18 @@ class LoadedApart(Loaded):
     """A model in the process of an engine."""
 
     def __init__(
-        self, engine: Apart, handle: int, outputs: dict, compile_seconds: float | None
+        self,
+        engine: Apart,
+        handle: int,
+        outputs: dict,
+        compile_seconds: float | None,
+        peak_bytes: int | None,
     ) -> None:
         self._engine = engine
         self._handle = handle
         self.outputs = outputs
         self.compile_seconds = compile_seconds
+        self.peak_bytes = peak_bytes
 
     def run_once(self) -> float:
         """See the base class."""
@@ -155,10 +162,10 @@ def _serve(pipe: Connection, module: str, kind: str, threads: int, log: Path) ->
             if what == "version":
                 answer = engine.version()
             elif what == "load":
-                model = engine.load(argument)
+                model, peak = load_with_peak(engine, argument)
                 handle = max(models, default=0) + 1
                 models[handle] = model
-                answer = (handle, model.outputs, model.compile_seconds)
+                answer = (handle, model.outputs, model.compile_seconds, peak)
             elif what == "run":
                 answer = models[argument].run_once()
             else:
@@ -169,6 +176,17 @@ def _serve(pipe: Connection, module: str, kind: str, threads: int, log: Path) ->
             pipe.send((False, reason_of(error)))
         else:
             pipe.send((True, answer))
+
+
+def load_with_peak(engine: Engine, task: Task) -> tuple[Loaded, int | None]:
+    """The loaded model, and by how much memory in use grew at most meanwhile."""
+    known = forget_peak()
+    before = bytes_in_use()
+    model = engine.load(task)
+    peak = peak_bytes()
+    if not known or before is None or peak is None:
+        return model, None
+    return model, max(0, peak - before)
 
 
 def reason_of(error: BaseException) -> str:

@@ -37,6 +37,13 @@ class Loaded(ABC):
     # The number of kernels and the seconds of compilation, where the engine tells them.
     kernels: int | None = None
     compile_seconds: float | None = None
+    # How often kernels were handed to the threads.
+    launches: int | None = None
+    # What loading and the first run took at most; rivals' above what their process had before.
+    peak_bytes: int | None = None
+    # What the engine holds for its runs by its own account, and what it is not to exceed.
+    held_bytes: int | None = None
+    bound_bytes: float | None = None
 
     @abstractmethod
     def run_once(self) -> float:

@@ -1,4 +1,4 @@
-"""Opweld, by its own command, at one level of fusion."""
+"""Opweld, by its own command, at one level of fusion, kernel by kernel or in one launch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from bench.opweld_command import OpweldError, PacedRuns, opweld
 class Opweld(Engine):
     """The level `auto` is called just opweld."""
 
-    def __init__(self, level: str = "auto") -> None:
+    def __init__(self, level: str = "auto", single_launch: bool = False) -> None:
         self.level = level
-        self.name = "opweld" if level == "auto" else f"opweld {level}"
+        self.single_launch = single_launch
+        words = ["opweld"]
+        words += [level] if level != "auto" else []
+        words += ["single launch"] if single_launch else []
+        self.name = " ".join(words)
 
     def version(self) -> str:
         """See the base class."""
@@ -21,6 +25,8 @@ class Opweld(Engine):
         """See the base class."""
         # As anybody has it who has measured nothing on this machine.
         options = [f"--fusion={self.level}", f"--threads={task.threads}", "--no-tuned"]
+        if self.single_launch:
+            options.append("--single-launch")
         try:
             return LoadedOpweld(PacedRuns(task.model, task.inputs, *options))
         except OpweldError as error:
@@ -35,6 +41,10 @@ class LoadedOpweld(Loaded):
         self.outputs = runs.outputs
         self.kernels = runs.account.kernels
         self.compile_seconds = runs.account.compile_seconds
+        self.launches = runs.account.launches
+        self.peak_bytes = runs.peak_bytes
+        self.held_bytes = runs.account.memory.held()
+        self.bound_bytes = runs.account.memory.bound()
 
     def run_once(self) -> float:
         """See the base class."""

@@ -11,7 +11,7 @@ from bench.models.encoder import Config as BertConfig
 from bench.models.llama_layer import Variant, random_inputs, write_models
 from bench.models.llama_spelling import Config as LlamaConfig
 from bench.opweld_command import FUSION_LEVELS
-from bench.suites.encoder import encoder_work
+from bench.suites.encoder import SHORT, encoder_work
 
 LLAMA_2_7B = LlamaConfig()
 TINY_LLAMA = LlamaConfig(hidden=48, heads=6, kv_heads=6, mlp=80, positions=64)
@@ -32,6 +32,7 @@ def layer(tiny: bool, threads: int) -> list[Case]:
             bert("tiny BERT", TINY_BERT, 2, 5),
         ]
     return [
+        llama("Llama-2-7B", LLAMA_2_7B, "prefill", 16),
         llama("Llama-2-7B", LLAMA_2_7B, "prefill", 128),
         llama("Llama-2-7B", LLAMA_2_7B, "prefill", 512),
         llama("Llama-2-7B", LLAMA_2_7B, "decode", 1, past=512),
@@ -64,6 +65,7 @@ def llama(name: str, config: LlamaConfig, phase: str, length: int, past: int = 0
         spellings={"newest operators": newest},
         target=Target(floor=0.95, ratio=0.85, either=True, kernels=5 if past else 3),
         levels=FUSION_LEVELS,
+        single_launch=length <= SHORT,
     )
 
 

@@ -40,8 +40,13 @@ class FixedEngine(Engine):
         return Fixed(lambda: None, self.answer(task.inputs), compile_seconds=0.25)
 
 
+# The mood of an engine that needs so much memory to load a model, and lets go of it.
+GREEDY = 9
+GREEDY_BYTES = 200 << 20
+
+
 class MoodyEngine(Engine):
-    """Crashes, fails or refuses on the inputs that say so, else doubles its input."""
+    """Crashes, fails, refuses or takes memory on the inputs that say so; doubles its input."""
 
     name = "moody"
 
@@ -58,6 +63,8 @@ class MoodyEngine(Engine):
             raise ValueError("no such operator\nand more")
         if mood == 3:
             raise CannotRunError("not today")
+        if mood == GREEDY:
+            np.ones(GREEDY_BYTES, np.uint8)
         print("said to the log", flush=True)
         double = np.multiply(task.inputs["x"], 2)
         return InProcess(lambda: double, {"y": double}, compile_seconds=0.5)

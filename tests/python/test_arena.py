@@ -17,6 +17,14 @@ from bench.case import Case, Target, Work
 from bench.contest import Contest, Settings, Timing, hold_contest, largest_difference
 from bench.document import BEGIN, END, measured_part, replaced
 from bench.engines.base import CannotRunError
+from bench.launches import (
+    LaunchCost,
+    format_launches,
+    launch_cost,
+    launches_as_json,
+    launches_from_json,
+    measure_launches,
+)
 from bench.limits import (
     Limits,
     Rates,
@@ -29,10 +37,12 @@ from bench.limits import (
 from bench.machine import describe_machine
 from bench.models.cache import ROOT
 from bench.models.text_model import text_model
+from bench.opweld_command import Memory
 from bench.plot import plot_suite
 from bench.products import share_of_products
 from bench.report import (
     format_contests,
+    format_memory,
     format_progress,
     format_reasons,
     format_summary,
@@ -198,6 +208,10 @@ def test_a_contest_times_who_is_right_and_says_why_others_are_not(
         "difference": 0.0,
         "kernels": None,
         "compile_seconds": 0.25,
+        "launches": None,
+        "peak_bytes": None,
+        "held_bytes": None,
+        "bound_bytes": None,
         "ratio_to_best_rival": 0.5,
         "fraction_of_floor": 0.5,
     }
@@ -321,6 +335,58 @@ def test_the_summary_sets_opweld_beside_floor_rival_and_target() -> None:
     ]
 
 
+def test_a_single_launch_is_held_against_launches_of_every_kernel() -> None:
+    first, _ = contests()
+    assert "launches made one" not in format_contests([first])
+    apart = replace(first.timings[0], launches=3)
+    together = replace(apart, engine="opweld single launch", median_seconds=0.0015, launches=1)
+    both = replace(first, timings=[apart, together, first.timings[1]])
+    # It is no rival, nor the engine that the target is for.
+    assert both.ours() == apart and both.best_rival().engine == "one"
+    lines = format_contests([both]).splitlines()
+    assert lines[-1] == "  small: opweld takes 0.75x the time with its 3 launches made one"
+
+
+def test_memory_stands_beside_its_bound_and_the_peaks_of_others() -> None:
+    first, second = contests()
+    ours, other = first.timings
+    told = replace(ours, peak_bytes=90_000_000, held_bytes=51_000_000, bound_bytes=50_000_000)
+    first = replace(first, timings=[told, replace(other, peak_bytes=120_000_000)])
+    rows = [" ".join(line.split()) for line in format_memory([first, second]).splitlines()]
+    assert rows[2:] == [
+        "small 51.0 MB 50.0 MB 1.020x no 90.0 MB 120.0 MB",
+        "large - - - - - -",
+    ]
+    within = replace(told, held_bytes=49_999_999)
+    row = format_memory([replace(first, timings=[within])], markdown=True).splitlines()[-1]
+    assert row == "| small | 50.0 MB | 50.0 MB | 1.000x | yes | 90.0 MB |"
+    memory = Memory(40, held_weight_bytes=48, arena_bytes=20, scratch_bytes=5, live_bytes=10)
+    assert memory.held() == 73
+    assert memory.bound() == 51
+
+
+def test_a_launch_costs_what_does_not_grow_with_work() -> None:
+    # 100 kernels of 3 us of work and 1.5 us beside it; then of 6 us of work. One run was held up.
+    once, twice = [450e-6, 450e-6, 1], [750e-6, 750e-6, 2]
+    assert launch_cost(once, twice, 100) == pytest.approx(1.5e-6)
+    assert launch_cost([300e-6], [600e-6], 100) == 0
+    costs = [LaunchCost(1, 0.1e-6, 0.2e-6), LaunchCost(2, 2.5e-6, 1.25e-6)]
+    rows = [" ".join(line.split()) for line in format_launches(costs).splitlines()]
+    assert rows[0] == "1 thread 2 threads target"
+    assert rows[2:] == [
+        "each kernel a launch 0.10 us 2.50 us <= 2 us",
+        "all kernels one launch 0.20 us 1.25 us <= 2 us",
+    ]
+    assert launches_from_json(json.loads(json.dumps(launches_as_json(costs)))) == costs
+
+
+def test_launches_are_measured_on_a_chain_that_stays_apart() -> None:
+    costs = measure_launches(2, rounds=2)
+    assert [cost.threads for cost in costs] == [1, 2]
+    # Below a millisecond a kernel even on a machine that is busy; a bound on sense, not on speed.
+    assert all(abs(seconds) < 1e-3 for cost in costs for seconds in (cost.apart, cost.together))
+
+
 def test_the_document_keeps_what_people_wrote() -> None:
     assert replaced(f"a\n{BEGIN}\nold\n{END}\nb\n", "new") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb\n"
     with pytest.raises(ValueError, match="has lost the marks"):
@@ -344,6 +410,8 @@ def test_the_document_says_where_and_how_it_was_measured() -> None:
         "settings": {"command": "./dev bench norms", "threads": 2},
     }
     report["limits"] = {2: asdict(LIMITS)}
+    costs = [LaunchCost(2, 1.5e-6, 0.5e-6)]
+    report["launches"] = launches_as_json(costs)
     report["suites"] = {"norms": [contest.as_json() for contest in contests()]}
     report = json.loads(json.dumps(report))
     assert [Contest.from_json(each) for each in report["suites"]["norms"]] == contests()
@@ -353,6 +421,8 @@ def test_the_document_says_where_and_how_it_was_measured() -> None:
     assert f"{machine['cores']} cores" in text
     assert "Engines: one 1.0, two 2.0." in text
     assert "    copy, 256 MB touched" in text
+    assert "    each kernel a launch" in text
+    assert format_memory(contests(), markdown=True) in text
     assert "### norms: RMSNorm with its residual, LayerNorm and softmax, in fp32" in text
     assert format_times(contests()) in text and format_reasons(contests()) in text
 

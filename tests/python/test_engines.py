@@ -5,12 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_engines import GREEDY, GREEDY_BYTES
 
 from bench.engines import apart, ours, rivals
 from bench.engines.apart import Apart
 from bench.engines.base import CannotRunError, Task
+from bench.engines.opweld import Opweld
 from bench.models.text_model import text_model
 from bench.opweld_command import FUSION_LEVELS
+from bench.process_memory import bytes_in_use, peak_bytes
 
 
 @pytest.fixture
@@ -37,6 +40,16 @@ def test_an_engine_apart_answers_as_if_it_were_here(moody: Apart, tmp_path: Path
     with pytest.raises(CannotRunError, match="KeyError"):
         first.run_once()
     assert "said to the log" in (tmp_path / "moody-one.log").read_text()
+
+
+def test_the_peak_of_memory_is_that_of_the_model(moody: Apart) -> None:
+    small = moody.load(task(0)).peak_bytes
+    large = moody.load(task(GREEDY)).peak_bytes
+    again = moody.load(task(0)).peak_bytes
+    assert GREEDY_BYTES <= large < GREEDY_BYTES + (64 << 20)
+    assert small < 64 << 20
+    # What an earlier model took at most is none of this one's.
+    assert again < 64 << 20
 
 
 def test_others_have_huge_pages_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -89,6 +102,41 @@ def test_opweld_takes_part_at_each_level() -> None:
         "opweld ops",
         "opweld",
     ]
+
+
+def test_opweld_takes_part_in_one_launch() -> None:
+    model = text_model(
+        "engine launch", "g (float[4, 8] x) => (float[4, 8] y) { s = Softmax(x) y = Tanh(s) }"
+    )
+    given = {"x": np.ones((4, 8), np.float32)}
+    apart, together = (
+        engine.load(Task(model, given, ("y",), threads=2))
+        for engine in (Opweld("none"), Opweld("none", single_launch=True))
+    )
+    assert (apart.kernels, apart.launches) == (2, 2)
+    assert (together.kernels, together.launches) == (2, 1)
+    assert np.array_equal(apart.outputs["y"], together.outputs["y"])
+    assert together.run_once() > 0
+    for loaded in (apart, together):
+        # One row of intermediates at the least, and its buffers.
+        assert loaded.held_bytes >= 4 * 4 * 8
+        assert loaded.bound_bytes == 1.1 * 4 * 4 * 8
+        assert loaded.peak_bytes > 1 << 20
+        loaded.close()
+    assert [engine.name for engine in ours(("none", "auto"), single_launch=True)] == [
+        "opweld none",
+        "opweld",
+        "opweld single launch",
+    ]
+
+
+def test_memory_in_use_is_told_by_the_system() -> None:
+    before = bytes_in_use()
+    block = np.ones(100 << 20, np.uint8)
+    assert bytes_in_use() - before > 90 << 20
+    assert peak_bytes() >= before + (90 << 20)
+    assert block[0] == 1
+    assert bytes_in_use("no such process") is None
 
 
 def test_what_opweld_refuses_is_a_reason() -> None:

@@ -32,6 +32,25 @@ def test_opweld_agrees_with_onnx_runtime(suite: str, case: Case) -> None:
                 np.testing.assert_allclose(actual[name], value, rtol=2**-10, atol=2**-16)
 
 
+ONE_LAUNCH = [(suite, case) for suite, case in TINY if case.single_launch]
+
+
+@pytest.mark.parametrize(
+    ("suite", "case"), ONE_LAUNCH, ids=[f"{suite}-{case.name}" for suite, case in ONE_LAUNCH]
+)
+def test_one_launch_gives_the_same_bits(suite: str, case: Case) -> None:
+    for level in FUSION_LEVELS:
+        apart = run_model(case.model, case.inputs, f"--fusion={level}")
+        together = run_model(case.model, case.inputs, f"--fusion={level}", "--single-launch")
+        assert apart.keys() == together.keys()
+        for name, value in apart.items():
+            assert value.tobytes() == together[name].tobytes()
+
+
+def test_short_cases_are_timed_in_one_launch_too() -> None:
+    assert {suite for suite, _ in ONE_LAUNCH} == {"encoder", "layer"}
+
+
 def test_each_suite_has_cases_with_names_of_their_own() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert {suite for suite, _ in TINY} == set(SUITES)
