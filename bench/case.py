@@ -21,12 +21,14 @@ class Work:
     read_bytes: float = 0.0
     written_bytes: float = 0.0
     flops: float = 0.0
+    # Of the products: "fp32", or "bf16", whose sums are fp32 for all that.
+    precision: str = "fp32"
 
     def floor(self, limits: Limits) -> float:
         """The least seconds on a machine: the larger of moving the bytes and the arithmetic."""
         moved = self.read_bytes + self.written_bytes
         rates = limits.copy_bytes if self.written_bytes > self.read_bytes / 8 else limits.read_bytes
-        return max(moved / rates.at(moved), self.flops / limits.flops)
+        return max(moved / rates.at(moved), self.flops / limits.peak(self.precision))
 
 
 @dataclass(frozen=True)

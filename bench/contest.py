@@ -118,7 +118,9 @@ class Contest:
         """What as_json() described; what follows from the times follows again."""
 
         def fields(kind: type, values: dict) -> object:
-            return kind(**{name: values[name] for name in kind.__dataclass_fields__})
+            return kind(
+                **{name: values[name] for name in kind.__dataclass_fields__ if name in values}
+            )
 
         return cls(
             name=described["name"],
@@ -152,7 +154,7 @@ def hold_contest(
     and the contest says why.
     """
     entries = [
-        Entry(name, engine, is_ours, Task(model, case.inputs, outputs, settings.threads, case.twin))
+        Entry(name, engine, is_ours, task_of(case, model, outputs, settings))
         for engine, is_ours in engines
         for name, model in entered_models(case, engine, is_ours).items()
         for outputs in [output_names(model)]
@@ -183,6 +185,12 @@ def hold_contest(
             model.close()
     floor = case.work.floor(limits)
     return Contest(case.name, timings, missing, reference, case.work, floor, case.target)
+
+
+def task_of(case: Case, model: Path, outputs: tuple[str, ...], settings: Settings) -> Task:
+    """What an engine is told of a case."""
+    precision = case.work.precision
+    return Task(model, case.inputs, outputs, settings.threads, case.twin, precision)
 
 
 def entered_models(case: Case, engine: Engine, is_ours: bool) -> dict[str, Path]:

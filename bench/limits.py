@@ -33,6 +33,13 @@ class Limits:
     copy_bytes: Rates  # read and written bytes both count
     read_bytes: Rates
     bf16_flops: float | None = None  # of the bf16 dot product, where there is one
+    tile_flops: float | None = None  # of bf16 tiles on a matrix unit, where there is one
+
+    def peak(self, precision: str) -> float:
+        """Flops a second in "fp32" or in "bf16", by the fastest instruction there is for it."""
+        if precision == "fp32":
+            return self.flops
+        return max(self.flops, self.bf16_flops or 0.0, self.tile_flops or 0.0)
 
 
 def limits_from_json(described: dict) -> dict[int, Limits]:
@@ -48,6 +55,7 @@ def limits_from_json(described: dict) -> dict[int, Limits]:
             copy_bytes=rates(values["copy_bytes"]),
             read_bytes=rates(values["read_bytes"]),
             bf16_flops=values["bf16_flops"],
+            tile_flops=values.get("tile_flops"),
         )
         for threads, values in described.items()
     }
@@ -56,7 +64,8 @@ def limits_from_json(described: dict) -> dict[int, Limits]:
 def measure_limits() -> dict[int, Limits]:
     """Runs the loops on one thread and on all; returns the limits by number of threads.
 
-    Each rate is the best of three repetitions. Raises SystemExit when the program is missing.
+    Each rate is the best of three repetitions, that of tiles the best of thirty short ones: one of
+    these may give several times what another does. Raises SystemExit when the program is missing.
     """
     program = BUILD / "release" / "bench" / "machine_limits"
     if not program.exists():
@@ -106,6 +115,7 @@ def read_limits(runs: list[dict]) -> dict[int, Limits]:
             copy_bytes=rates(threads, "Copy"),
             read_bytes=rates(threads, "Read"),
             bf16_flops=best.get((threads, "Bfloat16Dot", 0)),
+            tile_flops=best.get((threads, "Bfloat16Tiles", 0)),
         )
         for threads in sorted({threads for threads, _, _ in best})
     }
@@ -124,6 +134,7 @@ def best_limits(first: dict[int, Limits], second: dict[int, Limits]) -> dict[int
             copy_bytes=rates(one.copy_bytes, other.copy_bytes),
             read_bytes=rates(one.read_bytes, other.read_bytes),
             bf16_flops=one.bf16_flops and max(one.bf16_flops, other.bf16_flops),
+            tile_flops=one.tile_flops and max(one.tile_flops, other.tile_flops),
         )
         for threads, one in first.items()
         for other in [second[threads]]
@@ -141,6 +152,7 @@ def format_limits(limits: dict[int, Limits]) -> str:
     rows = [
         row("fp32 multiply-add", [each.flops for each in every], "GFLOP/s"),
         row("bf16 dot product", [each.bf16_flops for each in every], "GFLOP/s"),
+        row("bf16 tiles", [each.tile_flops for each in every], "GFLOP/s"),
     ]
     for name in ("copy", "read"):
         for size in sorted(getattr(every[0], f"{name}_bytes").by_size):

@@ -12,7 +12,9 @@ from pathlib import Path
 from types import TracebackType
 
 import numpy as np
+from onnx import numpy_helper
 
+from bench.bf16 import BF16, from_bits
 from bench.models.cache import BUILD
 from bench.process_memory import peak_bytes
 
@@ -81,7 +83,7 @@ def run_model(model: Path, inputs: dict[str, np.ndarray], *options: str) -> dict
         output = Path(folder) / "output.npz"
         opweld("run", model, *input_options(inputs, Path(folder)), "--output", output, *options)
         with np.load(output) as arrays:
-            return dict(arrays)
+            return {name: from_bits(array) for name, array in arrays.items()}
 
 
 def explain_model(model: Path, *options: str) -> dict:
@@ -98,11 +100,15 @@ def profile_model(model: Path, inputs: dict[str, np.ndarray], *options: str) -> 
 
 
 def input_options(inputs: dict[str, np.ndarray], folder: Path) -> list[str]:
-    """Writes inputs as .npy files into `folder`; returns the options that hand them over."""
+    """Writes inputs as files into `folder`; returns the options that hand them over."""
     options = []
     for index, (name, value) in enumerate(inputs.items()):
-        path = folder / f"input_{index}.npy"
-        np.save(path, value)
+        # .npy has no bf16.
+        path = folder / f"input_{index}.{'pb' if value.dtype == BF16 else 'npy'}"
+        if value.dtype == BF16:
+            path.write_bytes(numpy_helper.from_array(value).SerializeToString())
+        else:
+            np.save(path, value)
         options += ["--input", f"{name}={path}"]
     return options
 
@@ -139,7 +145,7 @@ class PacedRuns:
         self.account = Account(**{name: counted[name] for name in Account.__dataclass_fields__})
         self.peak_bytes = peak_bytes(self._process.pid)
         with np.load(folder / "output.npz") as arrays:
-            self.outputs = dict(arrays)
+            self.outputs = {name: from_bits(array) for name, array in arrays.items()}
 
     def run_once(self) -> float:
         """Runs the model and returns the seconds it took."""

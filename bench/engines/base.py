@@ -27,6 +27,8 @@ class Task:
     outputs: tuple[str, ...]
     threads: int
     twin: Twin | None = None
+    # Of the model's products, "fp32" or "bf16", for engines that would choose it themselves.
+    precision: str = "fp32"
 
 
 class Loaded(ABC):

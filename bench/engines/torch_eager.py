@@ -11,6 +11,7 @@ import onnx
 import torch
 from onnx import numpy_helper
 
+from bench.bf16 import BF16
 from bench.engines.base import CannotRunError, Engine, InProcess, Task
 
 
@@ -29,14 +30,14 @@ class TorchEager(Engine):
         torch.set_num_threads(task.threads)
         torch.set_grad_enabled(False)
         module = twin_of(task)
-        inputs = [torch.from_numpy(value) for value in task.inputs.values()]
+        inputs = [to_torch(value) for value in task.inputs.values()]
         start = time.perf_counter()
         call = self.compile(module, task)
         first = call(*inputs)
         # Compilation happens in the first call.
         taken = time.perf_counter() - start
         outputs = {
-            name: value.numpy().copy() for name, value in zip(task.outputs, first, strict=True)
+            name: to_numpy(value).copy() for name, value in zip(task.outputs, first, strict=True)
         }
         return InProcess(lambda: call(*inputs), outputs, taken)
 
@@ -56,4 +57,18 @@ def twin_of(task: Task) -> torch.nn.Module:
 
 
 def _tensor(initializer: onnx.TensorProto) -> torch.Tensor:
-    return torch.from_numpy(np.array(numpy_helper.to_array(initializer)))
+    return to_torch(np.array(numpy_helper.to_array(initializer)))
+
+
+def to_torch(array: np.ndarray) -> torch.Tensor:
+    """A tensor over the array's memory."""
+    if array.dtype == BF16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """An array over the tensor's memory."""
+    if tensor.dtype == torch.bfloat16:
+        return tensor.contiguous().view(torch.int16).numpy().view(BF16)
+    return tensor.numpy()

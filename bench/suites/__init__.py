@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from bench.case import Case
 from bench.suites.attention import attention
+from bench.suites.bf16 import bf16
 from bench.suites.encoder import encoder
 from bench.suites.layer import layer
 from bench.suites.matmul import matmul
@@ -19,6 +20,7 @@ SUITES: dict[str, Callable[[bool, int], list[Case]]] = {
     "norms": norms,
     "matmul": matmul,
     "attention": attention,
+    "bf16": bf16,
     "layer": layer,
     "encoder": encoder,
 }

@@ -1,4 +1,4 @@
-"""Twin of the suite of matmuls."""
+"""Twins of the suites of matmuls."""
 
 from __future__ import annotations
 
@@ -16,3 +16,11 @@ class MatMul(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor]:
         """[rows, in] to [rows, out]."""
         return (F.linear(x, self.weight),)
+
+
+class MixedMatMul(MatMul):
+    """The same with weights in bf16 and rows in fp32, which is what is multiplied and added."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor]:
+        """[rows, in] to [rows, out]."""
+        return (F.linear(x, self.weight.float()),)

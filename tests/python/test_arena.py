@@ -246,6 +246,11 @@ def test_the_floor_is_the_larger_of_bytes_and_arithmetic() -> None:
     # What hardly writes is held to the rate of reading.
     assert Work(read_bytes=50e9, written_bytes=0).floor(LIMITS) == 1.0
     assert Work().floor(LIMITS) == 0.0
+    # Arithmetic in bf16 is held to what the machine does in bf16.
+    fast = replace(LIMITS, tile_flops=10 * LIMITS.flops)
+    assert Work(flops=1e12, precision="fp32").floor(fast) == 1e12 / LIMITS.flops
+    assert Work(flops=1e12, precision="bf16").floor(fast) == 1e12 / (10 * LIMITS.flops)
+    assert Work(flops=1e12, precision="bf16").floor(LIMITS) == 1e12 / LIMITS.flops
 
 
 def test_limits_are_measured_again_when_many_threads_did_less_than_one() -> None:
@@ -274,13 +279,18 @@ def test_limits_are_the_best_repetition_and_absent_where_a_loop_is() -> None:
         run("FusedMultiplyAdd/real_time/threads:2", 2, items_per_second=5e9),
         {**run("Bfloat16Dot/real_time/threads:1", 1), "error_occurred": True},
         run("Bfloat16Dot/real_time/threads:2", 2, items_per_second=8e9),
+        run("Bfloat16Tiles/min_time:0.010/repeats:9/threads:1", 1, items_per_second=20e9),
+        run("Bfloat16Tiles/min_time:0.010/repeats:9/threads:1", 1, items_per_second=60e9),
+        run("Bfloat16Tiles/min_time:0.010/repeats:9/threads:1", 1, items_per_second=10e9),
     ]
     for threads in (1, 2):
         runs.append(run("Copy/1048576/real_time", threads, bytes_per_second=4e9 * threads))
         runs.append(run("Read/4194304/real_time", threads, bytes_per_second=7e9 * threads))
     limits = read_limits(runs)
-    assert limits[1] == Limits(1, 3e9, Rates({1 << 20: 4e9}), Rates({4 << 20: 7e9}), None)
+    assert limits[1] == Limits(1, 3e9, Rates({1 << 20: 4e9}), Rates({4 << 20: 7e9}), None, 60e9)
     assert limits[2] == Limits(2, 5e9, Rates({1 << 20: 8e9}), Rates({4 << 20: 14e9}), 8e9)
+    assert [limits[1].peak("fp32"), limits[1].peak("bf16")] == [3e9, 60e9]
+    assert [limits[2].peak("fp32"), limits[2].peak("bf16")] == [5e9, 8e9]
     slower = {t: replace(limits[t], flops=1e9, copy_bytes=Rates({1 << 20: 5e9})) for t in limits}
     assert best_limits(slower, limits)[1] == replace(limits[1], copy_bytes=Rates({1 << 20: 5e9}))
     assert best_limits(limits, slower)[2] == limits[2]
@@ -288,6 +298,7 @@ def test_limits_are_the_best_repetition_and_absent_where_a_loop_is() -> None:
     assert lines[2:] == [
         "fp32 multiply-add 3 GFLOP/s 5 GFLOP/s",
         "bf16 dot product - 8 GFLOP/s",
+        "bf16 tiles 60 GFLOP/s -",
         "copy, 1 MB touched 4 GB/s 8 GB/s",
         "read, 4 MB touched 7 GB/s 14 GB/s",
     ]
