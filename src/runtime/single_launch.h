@@ -6,7 +6,10 @@
 // kernels that read each other's results needs, less one, and no more.
 //
 // Kernels of a single task that follow each other need no barrier between them at all: one thread
-// runs them one after another, as one step.
+// runs them one after another, as one step. A call is a kernel of one task.
+//
+// All sizes of a run follow from those of its inputs, whatever the data: so nothing in a plan has
+// to return to the caller before the rest can be sized, and one launch takes all of it.
 #pragma once
 
 #include <cstdint>

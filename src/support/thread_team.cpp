@@ -70,10 +70,6 @@ ThreadTeam::~ThreadTeam() {
 }
 
 void ThreadTeam::run(std::int64_t tasks, Work work) {
-  if (tasks == 1) {
-    work(0, 1, 0);
-    return;
-  }
   const Step step{tasks, false};
   run_steps({&step, 1}, [&work](std::size_t, std::int64_t begin, std::int64_t end, int thread) {
     work(begin, end, thread);
@@ -81,11 +77,12 @@ void ThreadTeam::run(std::int64_t tasks, Work work) {
 }
 
 void ThreadTeam::run_steps(std::span<const Step> steps, StepWork work) {
-  const auto is_empty = [](const Step& step) { return step.tasks <= 0; };
-  if (std::all_of(steps.begin(), steps.end(), is_empty)) return;
-  if (workers_.empty()) {
+  std::int64_t tasks = 0;
+  for (const Step& step : steps) tasks += std::max<std::int64_t>(0, step.tasks);
+  // Nothing for anybody else to do.
+  if (workers_.empty() || tasks <= 1) {
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      if (!is_empty(steps[i])) work(i, 0, steps[i].tasks, 0);
+      if (steps[i].tasks > 0) work(i, 0, steps[i].tasks, 0);
     }
     return;
   }

@@ -190,6 +190,27 @@ TEST(MixtureOfExperts, DoesNotDependOnFusionInStrictNorOnThreads) {
   }
 }
 
+// Calls among kernels whose work hangs on what the calls found, all handed over at once.
+TEST(MixtureOfExperts, RunsInASingleLaunch) {
+  for (const FusionLevel level : {FusionLevel::None, FusionLevel::Auto}) {
+    Executable executable = compiled(level, false, 3);
+    RunOptions options;
+    options.single_launch = true;
+    for (const std::int64_t tokens : {0, 1, 7, 130}) {
+      const std::vector<Tensor> inputs = inputs_of(tokens);
+      const auto apart = executable.run(inputs).value();
+      for (int round = 0; round < 10; ++round) {
+        RunStats stats;
+        const auto together = executable.run(inputs, &stats, options).value();
+        EXPECT_EQ(stats.launches, 1);
+        for (std::size_t i = 0; i < apart.size(); ++i) {
+          EXPECT_TRUE(is_identical(together[i], apart[i])) << tokens << " tokens, output " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(MixtureOfExperts, TheGateIsInTheKernelOfItsProducts) {
   const std::string plan = to_text(compiled(FusionLevel::Auto, false, 1).plan());
   EXPECT_THAT(plan, HasSubstr("contract: grouped_matmul + slice + slice + silu + mul\n")) << plan;
