@@ -37,7 +37,7 @@ struct EdgeAccount {
 };
 
 struct Account {
-  std::vector<KernelAccount> kernels;  // in order of execution
+  std::vector<KernelAccount> kernels;  // in order of execution; in a single launch see `stretch`
   std::vector<EdgeAccount> edges;
   // "AutoFusion: matmul + add -> FusedKernel_3 [layers.0] saves 1.2 MB, 1 kernel" for every fused
   // kernel, then "AutoFusion: keep A | B: ..." for every edge that was kept.

@@ -34,10 +34,12 @@ struct RunReport {
   std::int64_t kernels = 0;
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
-  std::int64_t arena_bytes = 0;        // memory for intermediates, all of it reused within a run
-  std::vector<double> kernel_seconds;  // by kernel, in order of execution
-  std::int64_t launches = 0;           // hand-overs to the threads
-  std::int64_t barriers = 0;           // where threads waited for each other inside of launches
+  std::int64_t arena_bytes = 0;  // memory for intermediates, all of it reused within a run
+  // By kernel, in the order of Account::kernels. In a single launch from a kernel's first task to
+  // the end of its last one, which may overlap with others of its stretch; no waiting at barriers.
+  std::vector<double> kernel_seconds;
+  std::int64_t launches = 0;  // hand-overs to the threads
+  std::int64_t barriers = 0;  // where threads waited for each other inside of launches
 };
 
 // Runs for any sizes of its symbols, from any number of threads at once (they take turns).

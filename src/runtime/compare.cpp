@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace opweld {
 
@@ -80,12 +79,6 @@ Comparison compare(const Tensor& actual, const Tensor& expected, const Tolerance
 Comparison compare_strictly(const Tensor& actual, const Tensor& expected,
                             const Tolerance& tolerance) {
   return compare_within(actual, expected, tolerance, 0, 1);
-}
-
-bool is_identical(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype() || a.sizes() != b.sizes()) return false;
-  return a.num_bytes() == 0 ||
-         std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.num_bytes())) == 0;
 }
 
 }  // namespace opweld

@@ -32,7 +32,4 @@ Comparison compare(const Tensor& actual, const Tensor& expected, const Tolerance
 Comparison compare_strictly(const Tensor& actual, const Tensor& expected,
                             const Tolerance& tolerance);
 
-// Dtype, sizes and every bit, those of NaN too.
-bool is_identical(const Tensor& a, const Tensor& b);
-
 }  // namespace opweld

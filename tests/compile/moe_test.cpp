@@ -204,7 +204,7 @@ TEST(MixtureOfExperts, RunsInASingleLaunch) {
         const auto together = executable.run(inputs, &stats, options).value();
         EXPECT_EQ(stats.launches, 1);
         for (std::size_t i = 0; i < apart.size(); ++i) {
-          EXPECT_TRUE(is_identical(together[i], apart[i])) << tokens << " tokens, output " << i;
+          EXPECT_TRUE(identical(together[i], apart[i])) << tokens << " tokens, output " << i;
         }
       }
     }

@@ -37,18 +37,6 @@ TEST(Compare, WithinRelativeAndAbsoluteError) {
   EXPECT_FALSE(equal(1000, -1000));
 }
 
-TEST(Compare, IdenticalMeansEveryBit) {
-  const Tensor numbers = tensor(DType::F32, {1, NAN, -0.0});
-  EXPECT_TRUE(is_identical(numbers, tensor(DType::F32, {1, NAN, -0.0})));
-  EXPECT_FALSE(is_identical(numbers, tensor(DType::F32, {1, NAN, 0.0})));
-  EXPECT_FALSE(is_identical(numbers, tensor(DType::F32, {1, NAN})));
-  EXPECT_FALSE(is_identical(tensor(DType::I32, {0}), tensor(DType::F32, {0})));
-  EXPECT_FALSE(is_identical(Tensor::allocate(DType::F32, {0, 2}).value(),
-                            Tensor::allocate(DType::F32, {2, 0}).value()));
-  EXPECT_TRUE(is_identical(Tensor::allocate(DType::F32, {0, 2}).value(),
-                           Tensor::allocate(DType::F32, {0, 2}).value()));
-}
-
 TEST(Compare, NanAndInfinitiesInTheSamePlaces) {
   EXPECT_TRUE(equal(NAN, NAN));
   EXPECT_FALSE(equal(NAN, 1));

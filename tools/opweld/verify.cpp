@@ -77,7 +77,7 @@ Expected<LaunchVerdict> judge_launch(Executable& executable, const Outputs& inpu
   options.single_launch = true;
   OPWELD_TRY(const Outputs together, executable.run(inputs, &verdict.stats, options));
   for (std::size_t i = 0; i < apart.size(); ++i) {
-    if (is_identical(together[i], apart[i])) continue;
+    if (identical(together[i], apart[i])) continue;
     verdict.fault = fmt::format("output '{}', in one launch: not the bits of kernels run apart",
                                 executable.graph().outputs()[i].name);
     break;
