@@ -116,8 +116,11 @@ TEST(PagedAttention, GivesTheBitsOfKeysSideBySide) {
     for (const std::string& queries : kQueries) {
       AttentionGroup options = paged(queries, attributes);
       options.slopes = true;
+      options.head = "16";
+      options.value_head = "48";
       const GroupRunner pages(options.text(), KernelKind::Attention, target);
-      const AttentionSizes sizes{.queries = count(queries), .keys = 420, .page_size = 20};
+      const AttentionSizes sizes{
+          .queries = count(queries), .keys = 420, .value_head = 48, .page_size = 20};
       std::vector<Tensor> inputs = attention_inputs(pages, options, sizes);
       const auto expected = pages.run(inputs);
       ASSERT_TRUE(expected) << expected.error().message;
@@ -133,6 +136,47 @@ TEST(PagedAttention, GivesTheBitsOfKeysSideBySide) {
       const auto bytes = static_cast<std::size_t>(expected->front().num_bytes());
       EXPECT_EQ(std::memcmp(actual->front().data(), expected->front().data(), bytes), 0)
           << target << " " << options.text();
+    }
+  }
+}
+
+// One query reads V where it lies, if its rows are whole vectors.
+TEST(PagedAttention, OneQueryCopiesNoPages) {
+  AttentionGroup options = paged("1", "causal = \"none\"");
+  options.value_head = "32";
+  EXPECT_EQ(GroupRunner(options.text(), KernelKind::Attention).program_text().find("vp"),
+            std::string::npos);
+  options.value_head = "33";
+  EXPECT_NE(GroupRunner(options.text(), KernelKind::Attention).program_text().find("vp"),
+            std::string::npos);
+}
+
+// NaN and infinity at the keys of a page that the window has left behind, and past the length.
+TEST(PagedAttention, WhatHiddenKeysHoldDoesNotReachARow) {
+  for (const std::string target : {"host", "host-avx2"}) {
+    for (const std::string& queries : kQueries) {
+      AttentionGroup options = paged(queries, "causal = \"bottom_right\", window_left = 5");
+      options.head = "16";
+      options.value_head = "16";
+      const GroupRunner group(options.text(), KernelKind::Attention, target);
+      const AttentionSizes sizes{.queries = count(queries), .keys = 300, .batch = 2};
+      std::vector<Tensor> inputs = attention_inputs(group, options, sizes);
+      const Tensor& table = inputs[options.place('c')];
+      for (int b = 0; b < 2; ++b) {
+        const std::int64_t length = inputs[options.place('n')].get_int(b);
+        for (std::int64_t t = 0; t < sizes.pages() * 16; ++t) {
+          const std::int64_t page = table.get_int(b * sizes.pages() + t / 16);
+          const bool seen = t < length && t >= length - sizes.queries - 5;
+          if (seen || page < 0 || page >= inputs[1].sizes()[0]) continue;
+          for (std::int64_t d = 0; d < 16; ++d) {
+            const std::int64_t at = (page * 2 * 16 + t % 16) * 16 + d;  // of head 0
+            inputs[1].set_double(at, std::numeric_limits<double>::quiet_NaN());
+            inputs[2].set_double(at, d % 2 == 0 ? std::numeric_limits<double>::quiet_NaN()
+                                                : std::numeric_limits<double>::infinity());
+          }
+        }
+      }
+      group.check(inputs);
     }
   }
 }

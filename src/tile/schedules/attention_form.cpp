@@ -7,16 +7,15 @@
 
 namespace opweld::tile {
 
-AttentionOperand::AttentionOperand(GroupLowering& lowering, const AttentionTask& task,
-                                   AttentionKeys& keys, const Value* value, bool in_place,
-                                   std::int64_t padding)
+AttentionOperand::AttentionOperand(GroupLowering& lowering, AttentionKeys& keys, const Value* value,
+                                   InPlace in_place, std::int64_t padding)
     : lowering_(lowering),
-      task_(task),
       keys_(keys),
       value_(value),
       width_(value->shape()[3]),
       padded_(round_up(width_, Dim(padding))) {
-  if (!in_place || keys.paged() || !(padded_ == width_)) return;
+  const InPlace needed = keys.paged() ? InPlace::Pages : InPlace::SideBySide;
+  if (in_place < needed || !(padded_ == width_)) return;
   strided_ = lowering.strided_operand(value);
   const bool unit = strided_ && (strided_->view.strides[3] == Dim(1) || width_ == Dim(1));
   if (!unit) strided_.reset();
@@ -49,12 +48,12 @@ Access AttentionOperand::at(Expr key0, Expr t, Expr column) {
   IndexMath& math = lowering_.math();
   ProgramBuilder& program = lowering_.program();
   if (buffer_) return program.at_offset(*buffer_, math.add(math.mul(t, padded_), column));
-  const std::vector<Dim>& strides = strided_->view.strides;
-  const Shape& shape = strided_->view.shape;
   Expr offset = math.size(strided_->view.offset);
-  if (!(shape[0] == Dim(1))) offset = math.add(offset, math.mul(task_.batch, strides[0]));
-  if (!(shape[1] == Dim(1))) offset = math.add(offset, math.mul(task_.key_head, strides[1]));
-  offset = math.add(offset, math.mul(math.add(key0, t), strides[2]));
+  const Index key = keys_.at(key0, t);
+  for (std::size_t axis = 0; axis < key.size(); ++axis) {
+    const bool counts = axis == 2 || !(strided_->view.shape[axis] == Dim(1));
+    if (counts) offset = math.add(offset, math.mul(key[axis], strided_->view.strides[axis]));
+  }
   return program.at_offset(strided_->param, math.add(offset, column));
 }
 
@@ -63,12 +62,13 @@ Expr AttentionOperand::row_stride() {
 }
 
 AttentionForm::AttentionForm(GroupLowering& lowering, const Attention& attention,
-                             const AttentionTask& task, AttentionScores& scores)
+                             const AttentionTask& task, AttentionScores& scores,
+                             AttentionOperand::InPlace values_in_place)
     : AttentionPart(lowering, attention, task),
       scores_(scores),
       places_(lowering, attention, task),
       // Whole vectors are read, so rows that are read in place must be whole vectors.
-      values_(lowering, task, places_, attention.v, /*in_place=*/true, lowering.lanes()) {}
+      values_(lowering, places_, attention.v, values_in_place, lowering.lanes()) {}
 
 void AttentionForm::make_buffers() {
   maximum_ = cache("m", {task_.row_block});
@@ -165,14 +165,36 @@ Status AttentionForm::careful_weighted_sum(const Weights& weights, Expr key0, Ex
 
 Status AttentionForm::tiled_weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0,
                                          Expr count) {
+  if (values_.in_pages()) return paged_weighted_sum(weights, tiles, key0, count);
+  return add_tiles(weights, tiles, key0, math_.constant(0), count, /*corrects=*/true);
+}
+
+// The same products in the same order: what lies side by side is added run by run.
+Status AttentionForm::paged_weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0,
+                                         Expr count) {
+  OPWELD_CHECK(lowering_.serial("r", task_.row_count, Dim(task_.row_block), [&](Expr row) {
+    const Expr correction = program_.load(program_.at(correction_, {row}));
+    return lowering_.vector("d", values_.padded_width(), 1, [&](Expr d) -> Status {
+      const Access at = program_.at(result_, {row, d});
+      program_.store(at, exprs_.binary(ExprKind::Mul, program_.load(at), correction));
+      return {};
+    });
+  }));
+  return places_.each_run(key0, count, [&](Expr t0, Expr run) {
+    return add_tiles(weights, tiles, key0, t0, run, /*corrects=*/false);
+  });
+}
+
+Status AttentionForm::add_tiles(const Weights& weights, const Tiles& tiles, Expr key0, Expr t0,
+                                Expr count, bool corrects) {
   const auto tiles_of_width = [&](int width, Expr column0, Expr columns, int rows_at_once) {
     return lowering_.serial("n", columns, values_.padded_width(), [&](Expr step) {
       const Expr column = math_.add(column0, math_.mul(step, Dim(width)));
-      const DotOperand values{values_.at(key0, math_.constant(0), column), kNoExpr,
-                              values_.row_stride()};
+      const DotOperand values{values_.at(key0, t0, column), kNoExpr, values_.row_stride()};
       return each_row_tile(
           lowering_, task_.row_count, known_row_count(), rows_at_once, [&](int rows, Expr row0) {
-            const Expr start = exprs_.binary(ExprKind::Mul, row0, weights.row_stride);
+            const Expr start = program_.add(exprs_.binary(ExprKind::Mul, row0, weights.row_stride),
+                                            program_.mul(t0, weights.key_stride));
             const DotOperand left{program_.at_offset(weights.buffer, start), weights.row_stride,
                                   weights.key_stride};
             const auto place = [&](Expr row, Expr lane) {
@@ -181,9 +203,11 @@ Status AttentionForm::tiled_weighted_sum(const Weights& weights, const Tiles& ti
             return emit_register_tile(
                 lowering_, DType::F32, rows, width, left, values, count,
                 [&](Expr row, Expr lane) -> Expected<Expr> {
+                  const Expr before = program_.load(place(row, lane));
+                  if (!corrects) return before;
                   const Expr correction =
                       program_.load(program_.at(correction_, {math_.add(row0, row)}));
-                  return exprs_.binary(ExprKind::Mul, program_.load(place(row, lane)), correction);
+                  return exprs_.binary(ExprKind::Mul, before, correction);
                 },
                 [&](Expr row, Expr lane, Expr value) -> Status {
                   program_.store(place(row, lane), value);

@@ -20,7 +20,7 @@ class KeyLanesForm : public AttentionForm {
  public:
   KeyLanesForm(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
                AttentionScores& scores)
-      : AttentionForm(lowering, attention, task, scores),
+      : AttentionForm(lowering, attention, task, scores, AttentionOperand::InPlace::Pages),
         registers_(lowering.options().target->vector_registers) {}
 
   [[nodiscard]] std::int64_t key_block() const override { return task_.key_block; }

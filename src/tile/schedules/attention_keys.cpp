@@ -23,25 +23,39 @@ Status AttentionKeys::find(Expr key0, Expr count, const KeyRange& visible) {
   // nearest page of one that is seen.
   const Expr first_seen = math_.div(visible.first, page_size);
   const Expr last_seen = math_.div(program_.sub(visible.end, 1), page_size);
+  return each_entry(key0, count, [&](Expr entry, Expr at, Expr run) -> Status {
+    const Expr seen = exprs_.binary(ExprKind::Min, entry, last_seen);
+    OPWELD_TRY(const Expr page, page_of(exprs_.binary(ExprKind::Max, seen, first_seen)));
+    const Expr start =
+        program_.map(math_.sub(math_.add(key0, at), math_.mul(entry, page_size)), "start");
+    return lowering_.vector("t", run, Dim(block_), 1, [&](Expr t) -> Status {
+      const Expr place = math_.add(at, t);
+      program_.store(program_.at(pages_, {place}), page);
+      program_.store(program_.at(rows_, {place}), math_.add(start, t));
+      return {};
+    });
+  });
+}
+
+Status AttentionKeys::each_run(Expr key0, Expr count, const Run& body) {
+  return each_entry(key0, count, [&](Expr, Expr at, Expr run) { return body(at, run); });
+}
+
+Status AttentionKeys::each_entry(Expr key0, Expr count,
+                                 const std::function<Status(Expr entry, Expr at, Expr run)>& body) {
+  const Dim& page_size = attention_.k->shape()[2];
   const Expr end_key = program_.add(key0, count);
   const Expr first = math_.div(key0, page_size);
   const Expr last = math_.div(program_.sub(end_key, 1), page_size);
-  const Expr pages = program_.add(program_.sub(last, first), 1);
-  const Dim most_pages = ceil_div(Dim(block_), page_size) + 1;
-  return lowering_.serial("p", pages, most_pages, [&](Expr step) -> Status {
+  const Expr entries = program_.add(program_.sub(last, first), 1);
+  const Dim most = ceil_div(Dim(block_), page_size) + 1;
+  return lowering_.serial("p", entries, most, [&](Expr step) {
     const Expr entry = program_.map(program_.add(first, step), "entry");
-    const Expr seen = exprs_.binary(ExprKind::Min, entry, last_seen);
-    OPWELD_TRY(const Expr page, page_of(exprs_.binary(ExprKind::Max, seen, first_seen)));
     const Expr start = math_.mul(entry, page_size);
     const Expr from = exprs_.binary(ExprKind::Max, start, key0);
     const Expr to = program_.min(math_.add(start, math_.size(page_size)), end_key);
     const Expr at = program_.map(program_.sub(from, key0), "at");
-    return lowering_.vector("t", program_.sub(to, from), Dim(block_), 1, [&](Expr t) -> Status {
-      const Expr place = math_.add(at, t);
-      program_.store(program_.at(pages_, {place}), page);
-      program_.store(program_.at(rows_, {place}), math_.sub(math_.add(from, t), start));
-      return {};
-    });
+    return body(entry, at, program_.map(program_.sub(to, from), "run"));
   });
 }
 

@@ -23,9 +23,12 @@ class RowLanesForm : public AttentionForm {
  public:
   RowLanesForm(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
                AttentionScores& scores)
-      : AttentionForm(lowering, attention, task, scores),
-        keys_(lowering, task, places_, attention.k,
-              /*in_place=*/attention.k->dtype() == DType::F32, 1) {
+      // Pages are packed, at little cost beside so many rows.
+      : AttentionForm(lowering, attention, task, scores, AttentionOperand::InPlace::SideBySide),
+        keys_(lowering, places_, attention.k,
+              attention.k->dtype() == DType::F32 ? AttentionOperand::InPlace::SideBySide
+                                                 : AttentionOperand::InPlace::None,
+              1) {
     // As many accumulators as in `contract`. Two vectors of rows, for short sequences' sake; one
     // where there are so few.
     const std::int64_t lanes = lowering.lanes();

@@ -131,8 +131,15 @@ class AttentionKeys : private AttentionPart {
   Status find(Expr key0, Expr count, const KeyRange& visible);
   // Index of key key0 + t of that block into K and V, but for the element of its head.
   [[nodiscard]] Index at(Expr key0, Expr t);
+  // Of paged keys: those of the block that lie side by side, `count` of them from t on.
+  using Run = std::function<Status(Expr t, Expr count)>;
+  Status each_run(Expr key0, Expr count, const Run& body);
 
  private:
+  // Entries of the block table that keys of the block are found by: `count` of them, from the
+  // block's key t on.
+  Status each_entry(Expr key0, Expr count,
+                    const std::function<Status(Expr entry, Expr t, Expr count)>& body);
   // Entry of the block table, which must name a page.
   Expected<Expr> page_of(Expr entry);
 
@@ -143,10 +150,11 @@ class AttentionKeys : private AttentionPart {
 // K or V at a task's keys: in place where the micro-kernel can read it, else packed block by block.
 class AttentionOperand {
  public:
-  // `in_place`: whether rows that can be read in place are; rows are padded to a multiple of
-  // `padding` elements when they are packed.
-  AttentionOperand(GroupLowering& lowering, const AttentionTask& task, AttentionKeys& keys,
-                   const Value* value, bool in_place, std::int64_t padding);
+  // Which rows that can be read in place are.
+  enum class InPlace : std::uint8_t { None, SideBySide, Pages };
+  // Rows are padded to a multiple of `padding` elements when they are packed.
+  AttentionOperand(GroupLowering& lowering, AttentionKeys& keys, const Value* value,
+                   InPlace in_place, std::int64_t padding);
 
   // Declares the buffer if there is one; `rows` keys.
   void make_buffer(std::string_view name, std::int64_t rows);
@@ -154,12 +162,13 @@ class AttentionOperand {
   Status pack(Expr key0, Expr count, std::int64_t most);
   // Element `column` of key key0 + t.
   [[nodiscard]] Access at(Expr key0, Expr t, Expr column);
+  // From one key to the next; within a run of keys where they are read in pages.
   [[nodiscard]] Expr row_stride();
+  [[nodiscard]] bool in_pages() const { return strided_ && keys_.paged(); }
   [[nodiscard]] const Dim& padded_width() const { return padded_; }
 
  private:
   GroupLowering& lowering_;
-  const AttentionTask& task_;
   AttentionKeys& keys_;
   const Value* value_;
   Dim width_, padded_;
@@ -172,7 +181,7 @@ class AttentionOperand {
 class AttentionForm : protected AttentionPart {
  public:
   AttentionForm(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
-                AttentionScores& scores);
+                AttentionScores& scores, AttentionOperand::InPlace values_in_place);
   virtual ~AttentionForm() = default;
 
   // Keys of a block; blocks begin at multiples of it.
@@ -231,6 +240,10 @@ class AttentionForm : protected AttentionPart {
 
  private:
   Status tiled_weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0, Expr count);
+  Status paged_weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0, Expr count);
+  // Adds weights . V for `count` keys from key0 + t0 on. `corrects`: to the corrected result.
+  Status add_tiles(const Weights& weights, const Tiles& tiles, Expr key0, Expr t0, Expr count,
+                   bool corrects);
   Status careful_weighted_sum(const Weights& weights, Expr key0, Expr count);
 };
 
