@@ -1,4 +1,7 @@
-"""How much memory a process has in use and had at most, as Linux tells it."""
+"""How much memory a process has in use and had at most, as Linux tells it.
+
+It counts pages in batches for each processor, so that some hundred kilobytes are uncertain.
+"""
 
 from __future__ import annotations
 

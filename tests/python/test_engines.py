@@ -46,7 +46,9 @@ def test_the_peak_of_memory_is_that_of_the_model(moody: Apart) -> None:
     small = moody.load(task(0)).peak_bytes
     large = moody.load(task(GREEDY)).peak_bytes
     again = moody.load(task(0)).peak_bytes
-    assert GREEDY_BYTES <= large < GREEDY_BYTES + (64 << 20)
+    # The system counts pages in batches, some hundred of them at a time.
+    batch = 4 << 20
+    assert GREEDY_BYTES - batch <= large < GREEDY_BYTES + (64 << 20)
     assert small < 64 << 20
     # What an earlier model took at most is none of this one's.
     assert again < 64 << 20

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <functional>
 
 #include "rewrite/raise/alibi.h"
