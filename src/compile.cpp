@@ -100,7 +100,7 @@ class Compiler {
     planning.target = &target_;
     planning.oracle = [this](const Graph& group, KernelKind kind) -> Expected<Pressure> {
       OPWELD_TRY(const auto lowered, tile::lower(group, kind, lower_options(), "group"));
-      return tile::estimate_pressure(lowered.program, target_);
+      return tile::estimate_pressure(lowered, target_);
     };
     OPWELD_TRY(plan, plan_fusion(graph, planning));
     return {};

@@ -102,6 +102,11 @@ std::optional<KernelKind> merged_kind(KernelKind producer, KernelKind consumer,
   if (producer == KernelKind::Move) producer = KernelKind::Map;
   if (consumer == KernelKind::Move) consumer = KernelKind::Map;
   if (producer == KernelKind::Extern || consumer == KernelKind::Extern) return std::nullopt;
+  const auto is_stage = [](KernelKind kind) {
+    return kind == KernelKind::Row || kind == KernelKind::Contract || kind == KernelKind::Chain;
+  };
+  const bool norms_alone = producer == KernelKind::Row && consumer == KernelKind::Row;
+  if (is_stage(producer) && is_stage(consumer) && !norms_alone) return KernelKind::Chain;
   if (producer == consumer) {
     const bool stacks = producer == KernelKind::Map || producer == KernelKind::Row ||
                         producer == KernelKind::Reduce;

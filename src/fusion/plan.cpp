@@ -9,8 +9,8 @@
 namespace opweld {
 
 std::string_view to_string(KernelKind kind) {
-  constexpr std::string_view kNames[] = {"map",       "row",  "reduce", "contract",
-                                         "attention", "move", "extern"};
+  constexpr std::string_view kNames[] = {"map",   "row",       "reduce", "contract",
+                                         "chain", "attention", "move",   "extern"};
   return kNames[static_cast<int>(kind)];
 }
 

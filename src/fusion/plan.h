@@ -10,7 +10,7 @@
 namespace opweld {
 
 // The family of schedules that serves a kernel (tile/schedules/).
-enum class KernelKind : std::uint8_t { Map, Row, Reduce, Contract, Attention, Move, Extern };
+enum class KernelKind : std::uint8_t { Map, Row, Reduce, Contract, Chain, Attention, Move, Extern };
 std::string_view to_string(KernelKind kind);
 
 // Stable codes; the table with sentence and remedy is in fusion/reasons.h.

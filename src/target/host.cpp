@@ -97,6 +97,8 @@ Target host_target() {
   target.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, target.l2_bytes);
   target.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, target.l3_bytes);
   target.on_chip_bytes = target.l2_bytes / 2;
+  const std::int64_t share = target.l3_bytes / (2 * target.cores);
+  target.outer_bytes = std::max(target.on_chip_bytes, std::min(share, 4 * target.l2_bytes));
   constexpr int kFlopsPerFma = 2;
   target.peak_flops =
       frequency() * target.fma_per_cycle * kFlopsPerFma * (target.vector_bits / 32.0);

@@ -28,6 +28,9 @@ struct Target {
   std::int64_t l2_bytes = 512 << 10;       // of one core
   std::int64_t l3_bytes = 16 << 20;        // shared
   std::int64_t on_chip_bytes = 256 << 10;  // what one task's buffers may take (half of L2)
+  // What its outer buffers may take: half of a core's share of L3, but no more than four times L2,
+  // since a share of a large L3 is far away and others may use it.
+  std::int64_t outer_bytes = 1 << 20;
 
   double peak_flops = 0;  // fp32 flops per second of one core, from frequency or measurement
   double bandwidth = 0;   // bytes per second of all cores to main memory

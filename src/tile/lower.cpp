@@ -37,6 +37,8 @@ Expected<LoweredKernel> lower(const Graph& group, KernelKind kind, const LowerOp
       return lower_reduce(primitives, options, std::move(name));
     case KernelKind::Contract:
       return lower_contract(primitives, options, std::move(name));
+    case KernelKind::Chain:
+      return lower_chain(primitives, options, std::move(name));
     case KernelKind::Attention:
       return lower_attention(primitives, options, std::move(name));
     case KernelKind::Move:

@@ -185,7 +185,17 @@ class PressureWalk {
 }  // namespace
 
 Pressure estimate_pressure(const TileProgram& program, const Target& target) {
-  return {cache_bytes(program), PressureWalk(program, target).peak()};
+  return {.cache_bytes = buffer_bytes(program, Buffer::Space::Cache),
+          .outer_bytes = buffer_bytes(program, Buffer::Space::Outer),
+          .vector_registers = PressureWalk(program, target).peak(),
+          .tasks = num_tasks(program),
+          .rows_per_task = 0};
+}
+
+Pressure estimate_pressure(const LoweredKernel& kernel, const Target& target) {
+  Pressure pressure = estimate_pressure(kernel.program, target);
+  pressure.rows_per_task = kernel.rows_per_task;
+  return pressure;
 }
 
 }  // namespace opweld::tile

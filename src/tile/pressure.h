@@ -3,6 +3,7 @@
 
 #include "fusion/pressure.h"
 #include "target/target.h"
+#include "tile/lower.h"
 #include "tile/tile_ir.h"
 
 namespace opweld::tile {
@@ -14,5 +15,7 @@ namespace opweld::tile {
 // - reductions hold their accumulators from the start of the loop they run over to its end;
 // - a dot holds the smaller side of its operands' vectors, and one of the other.
 Pressure estimate_pressure(const TileProgram& program, const Target& target);
+// The same of a kernel, with what its schedule knows of its tasks.
+Pressure estimate_pressure(const LoweredKernel& kernel, const Target& target);
 
 }  // namespace opweld::tile

@@ -61,10 +61,10 @@ class ProgramPrinter {
     depth_ = 1;
     symbols();
     grid();
+    constexpr std::string_view kSpaces[] = {"cache", "outer", "register"};
     for (const Buffer& buffer : program_.buffers) {
       line(fmt::format("buffer {}: {}{} {}", buffer.name, to_string(buffer.dtype),
-                       to_string(buffer.shape),
-                       buffer.space == Buffer::Space::Cache ? "cache" : "register"));
+                       to_string(buffer.shape), kSpaces[static_cast<int>(buffer.space)]));
     }
     block(program_.body);
     return std::move(text_);

@@ -46,10 +46,10 @@ Dim shared_bytes(const Param& param) {
   return round_up(num_elements(param.shape) * byte_size(param.dtype), kSharedAlignment);
 }
 
-Dim cache_bytes(const TileProgram& program) {
+Dim buffer_bytes(const TileProgram& program, Buffer::Space space) {
   Dim bytes = 0;
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.space == Buffer::Space::Cache) {
+    if (buffer.space == space) {
       bytes += num_elements(buffer.shape) * byte_size(buffer.dtype);
     }
   }

@@ -9,11 +9,13 @@
 //                                                         "counter")
 //   sizes     := "sizes" symbol,+                         what is known of each, from Dim
 //   grid      := "grid" (loop "in" expr ["step" n]),+     every combination is one task
-//   buffer    := "buffer" name ":" dtype "[" dim,* "]" ("cache" | "register")
+//   buffer    := "buffer" name ":" dtype "[" dim,* "]" ("cache" | "outer" | "register")
 //                                                         on chip, private to a task; pressure is
 //                                                         counted from these. Register buffers
 //                                                         have constant sizes, and constant
-//                                                         indices after unrolling
+//                                                         indices after unrolling. An outer buffer
+//                                                         is read in long runs, a slice at a time,
+//                                                         and may lie in the outer cache
 //   block     := statement*
 //   statement := "for" loop "in" expr ["step" n] kind block
 //              | "if" expr block                          a condition equal in all lanes
@@ -109,7 +111,7 @@ constexpr int kMatrixRows = 32;
 constexpr int kMatrixColumns = 32;
 
 struct Buffer {
-  enum class Space : std::uint8_t { Cache, Register };
+  enum class Space : std::uint8_t { Cache, Outer, Register };
   std::string name;
   DType dtype = DType::F32;  // a compute type, or a storage type for packed operands
   Shape shape;
@@ -302,7 +304,7 @@ Dim num_tasks(const TileProgram& program);
 // Bytes of a shared param or counter, rounded up to kSharedAlignment; 0 for other params.
 inline constexpr std::int64_t kSharedAlignment = 64;
 Dim shared_bytes(const Param& param);
-// Bytes of all cache buffers of one task.
-Dim cache_bytes(const TileProgram& program);
+// Bytes of all buffers of one task in that space.
+Dim buffer_bytes(const TileProgram& program, Buffer::Space space);
 
 }  // namespace opweld::tile

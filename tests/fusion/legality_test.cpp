@@ -46,7 +46,7 @@ TEST(Legality, OpaqueOperatorsStandAlone) {
   }
 }
 
-TEST(Legality, NoScheduleHoldsTwoMatmuls) {
+TEST(Legality, ChainsWantConstantWeights) {
   for (const RuleSet rules : kRuleSets) {
     EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 8], %v: f32[8, 16], %w: f32[16, 8]) {
       %a = matmul(%x, %v)
@@ -54,10 +54,49 @@ TEST(Legality, NoScheduleHoldsTwoMatmuls) {
       return %b as "b"
     })",
                       with_rules(rules)),
-              "F-DOMAIN: no schedule holds contract followed by contract");
+              "F-DOMAIN: weights are no constant of their own");
     EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 8], %v: f32[8, 16], %w: f32[n, 16]) {
       %a = matmul(%x, %v)
       %b = mul(%a, %w)
+      return %b as "b"
+    })",
+                      with_rules(rules)),
+              "fused");
+  }
+}
+
+// Two matmuls, the second of which reads what the first made, with that many rows.
+std::string two_matmuls(const std::string& rows) {
+  return "graph g(%x: f32[" + rows + R"(, 64]) {
+      %v = constant {value = f32[64, 256] random 1}
+      %w = constant {value = f32[256, 64] random 2}
+      %a = matmul(%x, %v)
+      %b = matmul(%a, %w)
+      return %b as "b"
+    })";
+}
+
+TEST(Legality, AChainWantsRowsForEveryCore) {
+  for (const RuleSet rules : kRuleSets) {
+    PlanSettings settings = with_rules(rules);
+    settings.target.cores = 2;
+    EXPECT_EQ(edge_of(two_matmuls("96"), settings), "fused");
+    EXPECT_EQ(edge_of(two_matmuls("95"), settings), "fused");
+    EXPECT_EQ(edge_of(two_matmuls("60"), settings),
+              "F-COST: a thread would have 30 rows at the least, and 48 pay for going through all "
+              "weights");
+    EXPECT_EQ(edge_of(two_matmuls("n"), settings),
+              "F-COST: a thread would have 1 rows at the least, and 48 pay for going through all "
+              "weights");
+  }
+}
+
+TEST(Legality, ANormJoinsTheMatmulBehindItForAnyNumberOfRows) {
+  for (const RuleSet rules : kRuleSets) {
+    EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 64], %s: f32[64]) {
+      %w = constant {value = f32[64, 2048] random 1}
+      %a = rms_norm(%x, %s) {axis = -1, epsilon = 1e-05}
+      %b = matmul(%a, %w)
       return %b as "b"
     })",
                       with_rules(rules)),

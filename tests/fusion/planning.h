@@ -20,7 +20,7 @@ namespace opweld::testing {
 inline GroupOracle schedules_for(const Target& target) {
   return [&target](const Graph& group, KernelKind kind) -> Expected<Pressure> {
     OPWELD_TRY(const auto lowered, tile::lower(group, kind, {&target, false}, "group"));
-    return tile::estimate_pressure(lowered.program, target);
+    return tile::estimate_pressure(lowered, target);
   };
 }
 

@@ -183,7 +183,7 @@ TEST(Program, CountsTasksAndCacheBytes) {
   program.grid("i", s, 16);
   program.grid("j", program.sub(s, 1));
   const TileProgram made = program.finish();
-  EXPECT_EQ(cache_bytes(made), 40 * s + 7);
+  EXPECT_EQ(buffer_bytes(made, Buffer::Space::Cache), 40 * s + 7);
   const auto tasks = [&made](std::int64_t size) {
     return num_tasks(made).evaluate({{"s", size}}).value();
   };

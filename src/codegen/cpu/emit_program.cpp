@@ -78,7 +78,7 @@ class ProgramEmitter {
     llvm::Value* const scratch = emission_.function->getArg(4);
     Dim offset = 0;
     for (const tile::Buffer& buffer : emission_.program.buffers) {
-      if (buffer.space == tile::Buffer::Space::Cache) {
+      if (buffer.space != tile::Buffer::Space::Register) {
         llvm::Value* const at = statements_.exprs().value(emission_.pool.size_of(offset));
         emission_.buffers.push_back(builder.CreateGEP(builder.getInt8Ty(), scratch, at));
         offset += buffer_bytes(buffer);
@@ -146,7 +146,7 @@ std::vector<const tile::Check*> checks_of(const tile::TileProgram& program) {
 Dim scratch_bytes(const tile::TileProgram& program) {
   Dim bytes = 0;
   for (const tile::Buffer& buffer : program.buffers) {
-    if (buffer.space == tile::Buffer::Space::Cache) bytes += buffer_bytes(buffer);
+    if (buffer.space != tile::Buffer::Space::Register) bytes += buffer_bytes(buffer);
   }
   std::size_t shown = 0;
   for (const tile::Check* check : checks_of(program)) shown = std::max(shown, check->shown.size());

@@ -16,7 +16,9 @@ Legality check_legality(const MergeCandidate& candidate, const PlanOptions& opti
   if (!options.oracle) return std::nullopt;
   const auto kernel = options.oracle(extract_group(candidate.merged), candidate.merged.kind);
   if (Legality refusal = check_domain(kernel)) return refusal;  // a schedule serves the group
-  return check_pressure(candidate, *kernel, options);           // and its kernel fits on the chip
+  // and its kernel fits on the chip,
+  if (Legality refusal = check_pressure(candidate, *kernel, options)) return refusal;
+  return check_parallelism(candidate, *kernel, options);  // and leaves no core idle
 }
 
 }  // namespace opweld

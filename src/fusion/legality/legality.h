@@ -38,6 +38,10 @@ Legality check_domain(const Expected<Pressure>& kernel);
 Legality check_pressure(const MergeCandidate& candidate, const Pressure& kernel,
                         const PlanOptions& options);
 
+// Not a matter of may, but of should: it needs the kernel, too.
+Legality check_parallelism(const MergeCandidate& candidate, const Pressure& kernel,
+                           const PlanOptions& options);
+
 // All rules over a complete candidate, cheapest first; the first refusal.
 Legality check_legality(const MergeCandidate& candidate, const PlanOptions& options);
 

@@ -28,6 +28,13 @@ double needed_alone(const Group& group, const PlanOptions& options) {
 
 Legality check_pressure(const MergeCandidate& candidate, const Pressure& kernel,
                         const PlanOptions& options) {
+  const double outer = nominal_value(kernel.outer_bytes, options.nominal_size);
+  if (outer > static_cast<double>(options.target->outer_bytes)) {
+    return Refusal{
+        ReasonCode::Pressure,
+        fmt::format("keeps {:.1f} KiB of {:.1f} KiB in the outer cache", outer / kBytesPerKiB,
+                    static_cast<double>(options.target->outer_bytes) / kBytesPerKiB)};
+  }
   const double needed = needed_bytes(kernel, options);
   const auto limit = static_cast<double>(options.target->on_chip_bytes);
   if (needed <= limit) return std::nullopt;

@@ -11,12 +11,6 @@ namespace {
 // With up to so many register tiles of rows, a matmul waits for its weights.
 constexpr int kFewTiles = 4;
 
-// Whether the micro-kernel can read held rows where they are.
-bool is_read_as_held(const Contraction& contraction, const ContractTask::Form& form) {
-  const DType dtype = contraction.a->dtype();
-  return form.on_matrix_unit || dtype == DType::F32 || dtype == DType::F64;
-}
-
 // Whether the value's elements are those of inputs and constants, at other places.
 bool is_moved_only(const Value* value) {
   const Node* const producer = value->producer();
@@ -84,7 +78,7 @@ ContractTask::ContractTask(GroupLowering& lowering, const Contraction& contracti
       form_(std::move(form)),
       blocking_(form_.blocking),
       compute_(compute_dtype(contraction.result->dtype())),
-      packs_rows_(!form_.strided_rows && !(form_.held_rows && is_read_as_held(contraction, form_))),
+      packs_rows_(!form_.strided_rows && !rows_on_chip()),
       depth_(multiplied_depth(contraction, form_.on_matrix_unit)),
       tile_width_(blocking_.tile_columns / contraction.parts),
       block_width_(blocking_.columns / contraction.parts) {
@@ -248,9 +242,17 @@ Expr ContractTask::batch_offset(const Shape& batch, std::span<const Dim> strides
   return offset;
 }
 
+std::optional<HeldRows> ContractTask::rows_on_chip() const {
+  if (form_.held == nullptr || !form_.held->has(contraction_.a)) return std::nullopt;
+  const DType dtype = contraction_.a->dtype();
+  const bool readable = form_.on_matrix_unit ? contraction_.depth.divisible_by(kMatrixDepth)
+                                             : dtype == DType::F32 || dtype == DType::F64;
+  return readable ? std::optional(form_.held->rows_of(contraction_.a)) : std::nullopt;
+}
+
 DotOperand ContractTask::left_operand(Expr row, Expr depth0) {
-  if (form_.held_rows && !packs_rows_) {
-    const auto& [memory, stride] = *form_.held_rows;
+  if (const auto held = rows_on_chip()) {
+    const auto& [memory, stride] = *held;
     return {program_.at_offset(memory, math_.add(math_.mul(row, stride), depth0)),
             math_.size(stride), math_.constant(1)};
   }
@@ -348,6 +350,7 @@ Status ContractTask::pack_rows(Expr depth0, Expr depth) {
   return lowering_.serial("i", place_.row_count, Dim(blocking_.rows), [&](Expr i) -> Status {
     const Expr row = math_.add(place_.row0, i);
     math_.set_bound(row, contraction_.rows);
+    if (form_.held != nullptr) form_.held->at_row(row, i);
     return lowering_.vector("k", depth, Dim(blocking_.depth), 1, [&](Expr k) -> Status {
       const Expr at = math_.add(depth0, k);
       math_.set_bound(at, contraction_.depth);
@@ -446,7 +449,8 @@ Status ContractTask::store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr 
   const Expr inside =
       whole_panels ? kNoExpr : exprs.binary(ExprKind::Lt, n, math_.size(contraction_.columns));
   OPWELD_CHECK(define_products(sum_at, i, j, index, inside));
-  return form_.store({std::move(index), m, math_.add(row, i), n, inside});
+  if (form_.held != nullptr) form_.held->at_row(m, math_.add(row, i));
+  return form_.store({std::move(index), n, inside});
 }
 
 }  // namespace opweld::tile

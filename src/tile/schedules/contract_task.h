@@ -10,23 +10,15 @@
 #include "tile/schedules/contract_blocking.h"
 #include "tile/schedules/contraction.h"
 #include "tile/schedules/group_lowering.h"
+#include "tile/schedules/held_values.h"
 #include "tile/schedules/register_tile.h"
 #include "tile/schedules/row_groups.h"
 
 namespace opweld::tile {
 
-// The left operand's rows as an earlier stage of the task left them on chip: row i of the task from
-// element i * stride on.
-struct HeldRows {
-  MemoryRef memory;
-  Dim stride;
-};
-
 // An element of the result that is at hand: where it is in the result, and in the task.
 struct ContractElement {
   Index index;  // of the result, or of what is stored where it is read in parts
-  Expr row;     // m; leading axes merged if the contraction merges them
-  Expr task_row;
   Expr column;
   Expr inside;  // lanes for which there is such a column; kNoExpr: all
 };
@@ -36,9 +28,10 @@ class ContractTask {
   struct Form {
     ContractBlocking blocking;
     bool on_matrix_unit = false;
-    // How the micro-kernel reads the left operand; packed by the task if neither is there.
+    // The left operand where the micro-kernel can read it in place.
     std::optional<StridedOperand> strided_rows = {};
-    std::optional<HeldRows> held_rows = {};
+    // What earlier stages of the task left on chip, the left operand perhaps; null: nothing.
+    HeldValues* held = nullptr;
     // What becomes of an element; called once for every vector of them.
     std::function<Status(const ContractElement&)> store;
   };
@@ -76,6 +69,8 @@ class ContractTask {
 
   // The offset of the batch axes of a tensor whose matrices have the given strides.
   Expr batch_offset(const Shape& batch, std::span<const Dim> strides);
+  // Held rows that the micro-kernel can read where they are.
+  [[nodiscard]] std::optional<HeldRows> rows_on_chip() const;
   DotOperand left_operand(Expr row, Expr depth0);
   // Of the tile of `rows` rows at `row` of the run. Its full tiles fetch the next panel between
   // them.

@@ -7,13 +7,19 @@
 namespace opweld::tile {
 
 Expected<Contraction> find_contraction(const Graph& group) {
-  Contraction found;
+  const Node* matmul = nullptr;
   for (const auto& node : group.nodes()) {
     if (op_def(*node).trait != FusionTrait::Contract) continue;
-    if (found.node != nullptr) return fail("it has two matmuls");
-    found.node = node.get();
+    if (matmul != nullptr) return fail("it has two matmuls");
+    matmul = node.get();
   }
-  if (found.node == nullptr) return fail("it has no matmul");
+  if (matmul == nullptr) return fail("it has no matmul");
+  return contraction_of(*matmul);
+}
+
+Contraction contraction_of(const Node& node) {
+  Contraction found;
+  found.node = &node;
   found.grouped = found.node->op() == "grouped_matmul";
   if (found.grouped && found.node->num_operands() > 3) found.bias = found.node->operand(3);
   found.a = found.node->operand(0);
@@ -56,7 +62,7 @@ bool takes_part(const Node& slice, const Shape& shape, const Dim& width) {
 }
 
 // The shape of what is stored where the matmul's result is read in parts; empty where it is not.
-Shape shape_of_parts(const Graph& group, const Contraction& contraction) {
+Shape shape_of_parts(std::span<const Node* const> nodes, const Contraction& contraction) {
   const auto columns = contraction.columns.constant();
   const bool one_matrix = contraction.b->rank() == 2 || contraction.grouped;
   if (contraction.weights == nullptr || !one_matrix || !columns) return {};
@@ -64,7 +70,7 @@ Shape shape_of_parts(const Graph& group, const Contraction& contraction) {
   Shape shape = contraction.result->shape();
   const Dim width = *columns / kMostParts;
   bool found = false;
-  for (const auto& node : group.nodes()) {
+  for (const Node* node : nodes) {
     if (node->op() != "slice" || node->operand(0)->shape() != shape) continue;
     if (!takes_part(*node, shape, width)) return {};
     found = true;
@@ -77,14 +83,20 @@ Shape shape_of_parts(const Graph& group, const Contraction& contraction) {
 }  // namespace
 
 Expected<std::vector<DomainOutput>> find_outputs(const Graph& group, Contraction& contraction) {
+  return find_results(nodes_of(group), outputs_of(group), contraction);
+}
+
+Expected<std::vector<DomainOutput>> find_results(std::span<const Node* const> nodes,
+                                                 std::span<const Value* const> results,
+                                                 Contraction& contraction) {
   constexpr std::string_view kRefusal = "an output does not have the shape of the matmul's result";
-  auto outputs = outputs_over(group, contraction.result->shape(), kRefusal);
+  auto outputs = outputs_over(results, contraction.result->shape(), kRefusal);
   if (outputs) return outputs;
-  const Shape shape = shape_of_parts(group, contraction);
+  const Shape shape = shape_of_parts(nodes, contraction);
   if (shape.empty()) return outputs;
   contraction.parts = kMostParts;
   contraction.columns = shape.back();
-  return outputs_over(group, shape, kRefusal);
+  return outputs_over(results, shape, kRefusal);
 }
 
 std::string contract_class(const Contraction& contraction, const ContractSizes& sizes) {

@@ -1,6 +1,7 @@
 // What the `contract` schedule multiplies, as found in a group.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "tile/schedules/contract_blocking.h"
@@ -29,9 +30,15 @@ struct Contraction {
 
 // Fails where the group is not one matmul and what reads it.
 Expected<Contraction> find_contraction(const Graph& group);
+// Of one matmul among others.
+Contraction contraction_of(const Node& node);
 
 // The outputs over the result of the matmul, or over parts of it, which it then notes.
 Expected<std::vector<DomainOutput>> find_outputs(const Graph& group, Contraction& contraction);
+// The same of part of a group: of what the nodes make, `results` are wanted.
+Expected<std::vector<DomainOutput>> find_results(std::span<const Node* const> nodes,
+                                                 std::span<const Value* const> results,
+                                                 Contraction& contraction);
 
 // The class of its kernel (BlockingChoices::shape).
 std::string contract_class(const Contraction& contraction, const ContractSizes& sizes);

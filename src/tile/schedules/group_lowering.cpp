@@ -19,11 +19,23 @@ std::optional<DomainOutput> output_over(const Value* output, const Shape& domain
   }
 }
 
-Expected<std::vector<DomainOutput>> outputs_over(const Graph& group, const Shape& domain,
-                                                 std::string_view refusal) {
+std::vector<const Value*> outputs_of(const Graph& group) {
+  std::vector<const Value*> values;
+  for (const auto& output : group.outputs()) values.push_back(output.value);
+  return values;
+}
+
+std::vector<const Node*> nodes_of(const Graph& group) {
+  std::vector<const Node*> nodes;
+  for (const auto& node : group.nodes()) nodes.push_back(node.get());
+  return nodes;
+}
+
+Expected<std::vector<DomainOutput>> outputs_over(std::span<const Value* const> results,
+                                                 const Shape& domain, std::string_view refusal) {
   std::vector<DomainOutput> outputs;
-  for (const auto& output : group.outputs()) {
-    const auto over = output_over(output.value, domain);
+  for (const Value* result : results) {
+    const auto over = output_over(result, domain);
     if (!over) return fail("{}", refusal);
     outputs.push_back(*over);
   }
@@ -172,7 +184,10 @@ Status GroupLowering::store(const DomainOutput& output, std::span<const Expr> in
 }
 
 LoweredKernel GroupLowering::finish() {
-  return {program_.finish(), std::move(constants_)};
+  LoweredKernel kernel;
+  kernel.program = program_.finish();
+  kernel.constants = std::move(constants_);
+  return kernel;
 }
 
 }  // namespace opweld::tile

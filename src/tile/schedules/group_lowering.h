@@ -25,9 +25,11 @@ struct DomainOutput {
 // The output seen from a value of shape `domain` that it is reached from by reshapes and transposes
 // alone; absent when there is none.
 std::optional<DomainOutput> output_over(const Value* output, const Shape& domain);
-// All outputs of the group; `refusal` is the error where one of them is not reached.
-Expected<std::vector<DomainOutput>> outputs_over(const Graph& group, const Shape& domain,
-                                                 std::string_view refusal);
+std::vector<const Value*> outputs_of(const Graph& group);
+std::vector<const Node*> nodes_of(const Graph& group);
+// All of the results; `refusal` is the error where one of them is not reached.
+Expected<std::vector<DomainOutput>> outputs_over(std::span<const Value* const> results,
+                                                 const Shape& domain, std::string_view refusal);
 
 // A value that a schedule can read in place: the param that holds its elements, and where.
 struct StridedOperand {

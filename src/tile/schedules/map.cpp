@@ -22,7 +22,7 @@ Expected<LoweredKernel> lower_map(const Graph& group, const LowerOptions& option
                                   std::string name) {
   const Shape& domain = group.outputs().front().value->shape();
   OPWELD_TRY(const std::vector<DomainOutput> outputs,
-             outputs_over(group, domain, "its outputs have different shapes"));
+             outputs_over(outputs_of(group), domain, "its outputs have different shapes"));
   GroupLowering lowering(group, options, std::move(name));
   lowering.bind_params();
   Index index;

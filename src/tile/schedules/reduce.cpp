@@ -40,7 +40,7 @@ Expected<LoweredKernel> lower_reduce(const Graph& group, const LowerOptions& opt
       Index index = row;
       return walk_reduced(lowering, stages, index, 0, domain.size(), kNoExpr, body);
     };
-    return stages.emit(lowering, row, columns, /*keep_rows=*/false);
+    return stages.emit(lowering, row, columns, {});
   }));
   return lowering.finish();
 }

@@ -13,27 +13,6 @@
 
 namespace opweld::tile {
 
-namespace {
-
-// Accumulators in flight: enough to hide the latency of an addition. Fixed, since it decides the
-// order in which elements are added.
-constexpr int kAccumulators = 4;
-
-// Opens serial loops over the reduced axes but the last, then the vector loop over the last.
-Status walk_columns(GroupLowering& lowering, const StagedReduction& stages, Index& index,
-                    const StagedReduction::ColumnBody& body) {
-  const std::size_t last = stages.domain().size() - 1;
-  return walk_reduced(
-      lowering, stages, index, 0, last, kNoExpr, [&](std::span<const Expr>, Expr outermost) {
-        return lowering.vector("j", stages.domain()[last], kAccumulators, [&](Expr position) {
-          index[last] = position;
-          return body(index, outermost == kNoExpr ? position : outermost);
-        });
-      });
-}
-
-}  // namespace
-
 Expected<LoweredKernel> lower_row(const Graph& group, const LowerOptions& options,
                                   std::string name) {
   OPWELD_TRY(StagedReduction stages, StagedReduction::analyze(group));
@@ -47,11 +26,8 @@ Expected<LoweredKernel> lower_row(const Graph& group, const LowerOptions& option
       row[axis] = lowering.grid(fmt::format("i{}", axis), domain[axis]);
     }
   }
-  const auto columns = [&](const StagedReduction::ColumnBody& body) {
-    Index index = row;
-    return walk_columns(lowering, stages, index, body);
-  };
-  OPWELD_CHECK(stages.emit(lowering, row, columns, /*keep_rows=*/true));
+  OPWELD_CHECK(stages.emit(lowering, row, row_columns(lowering, stages, row),
+                           {.keep_rows = true, .prefetch = true}));
   return lowering.finish();
 }
 

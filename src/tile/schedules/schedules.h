@@ -15,6 +15,8 @@ Expected<LoweredKernel> lower_reduce(const Graph& group, const LowerOptions& opt
                                      std::string name);
 Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& options,
                                        std::string name);
+Expected<LoweredKernel> lower_chain(const Graph& group, const LowerOptions& options,
+                                    std::string name);
 Expected<LoweredKernel> lower_attention(const Graph& group, const LowerOptions& options,
                                         std::string name);
 

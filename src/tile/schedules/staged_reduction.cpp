@@ -84,8 +84,8 @@ bool is_staged_reduction(const Node& node) {
 int StagedReduction::level(const Value* value) {
   if (const auto found = levels_.find(value); found != levels_.end()) return found->second;
   int result = 0;
-  const Node* node = value->producer();
-  if (node != nullptr) {
+  if (is_staged(value)) {
+    const Node* node = value->producer();
     for (const Value* operand : node->operands()) {
       if (operand != nullptr) result = std::max(result, level(operand));
     }
@@ -129,13 +129,13 @@ Index StagedReduction::row_only(std::span<const Expr> index, bool keeps_axes) co
   return result;
 }
 
-Status StagedReduction::classify_outputs(const Graph& group) {
-  for (const auto& output : group.outputs()) {
-    if (const auto full = output_over(output.value, domain_)) {
+Status StagedReduction::classify(std::span<const Value* const> results) {
+  for (const Value* result : results) {
+    if (const auto full = output_over(result, domain_)) {
       full_outputs_.push_back(*full);
-    } else if (const auto kept = output_over(output.value, row_shape(true))) {
+    } else if (const auto kept = output_over(result, row_shape(true))) {
       row_outputs_.push_back({*kept, true});
-    } else if (const auto dropped = output_over(output.value, row_shape(false))) {
+    } else if (const auto dropped = output_over(result, row_shape(false))) {
       row_outputs_.push_back({*dropped, false});
     } else {
       return fail("an output has neither the shape of the reduced tensor nor of its rows");
@@ -145,17 +145,23 @@ Status StagedReduction::classify_outputs(const Graph& group) {
 }
 
 Expected<StagedReduction> StagedReduction::analyze(const Graph& group) {
+  return analyze(nodes_of(group), outputs_of(group));
+}
+
+Expected<StagedReduction> StagedReduction::analyze(std::span<const Node* const> nodes,
+                                                   std::span<const Value* const> results) {
   StagedReduction stages;
-  for (const auto& node : group.nodes()) {
+  for (const Node* node : nodes) {
     if (is_staged_reduction(*node)) {
       OPWELD_CHECK(stages.add_reduction(*node));
     } else if (!has_element_form(*node) && node->op() != "constant") {
       return fail("operator '{}' has no element form", node->op());
     }
+    stages.nodes_.insert(node);
   }
   if (stages.reductions_.empty()) return fail("it has no reduction");
-  OPWELD_CHECK(stages.classify_outputs(group));
-  for (const auto& output : group.outputs()) stages.level(output.value);
+  OPWELD_CHECK(stages.classify(results));
+  for (const Value* result : results) stages.level(result);
   for (const Node* node : stages.reductions_) stages.level(node->result());
   return stages;
 }
@@ -169,7 +175,7 @@ double StagedReduction::recompute_cost(const Value* value) const {
   constexpr double kDearCost = 4;
   const Node* node = value->producer();
   const bool small = value->type().num_elements() == Dim(1);
-  if (node == nullptr || node->op() == "constant") return small ? 0 : 1;
+  if (!is_staged(value) || node->op() == "constant") return small ? 0 : 1;
   if (is_staged_reduction(*node)) return 0;
   double cost = kCheap.contains(node->op()) ? kCheapCost : kDearCost;
   for (const Value* operand : node->operands()) {
@@ -181,7 +187,7 @@ double StagedReduction::recompute_cost(const Value* value) const {
 void StagedReduction::collect_computed(const Value* value, int stage,
                                        std::vector<const Value*>& found) const {
   const Node* node = value->producer();
-  if (levels_.at(value) != stage || node == nullptr || is_staged_reduction(*node)) return;
+  if (levels_.at(value) != stage || !is_staged(value) || is_staged_reduction(*node)) return;
   if (std::find(found.begin(), found.end(), value) != found.end()) return;
   found.push_back(value);
   for (const Value* operand : node->operands()) {
@@ -312,7 +318,7 @@ Status StagedReduction::prefetch_next_row(GroupLowering& lowering, std::span<con
 
 Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
                                   std::span<const Expr> row_index, const Columns& columns,
-                                  bool keep_rows) {
+                                  const Options& options) {
   ProgramBuilder& program = lowering.program();
   ExprPool& exprs = program.exprs();
   std::vector<const Node*> accumulated;
@@ -330,7 +336,7 @@ Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
     if (reduced_[axis]) column_shape.push_back(domain_[axis]);
   }
   std::vector<std::pair<const Value*, MemoryRef>> kept;
-  if (keep_rows) {
+  if (options.keep_rows) {
     for (const Value* value : values_to_keep(stage)) {
       kept.emplace_back(value, program.buffer("row", compute_dtype(value->dtype()), column_shape,
                                               Buffer::Space::Cache));
@@ -346,7 +352,9 @@ Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
       }
       program.store(program.at(buffer, column), element);
     }
-    for (const DomainOutput* output : stored) OPWELD_CHECK(lowering.store(*output, index));
+    for (const DomainOutput* output : stored) {
+      OPWELD_CHECK(options.store ? options.store(*output, index) : lowering.store(*output, index));
+    }
     for (const Node* node : accumulated) {
       OPWELD_TRY(const Expr element, lowering.elements().element(node->operand(0), index));
       if (const Recipe* recipe = find_recipe(*node)) {
@@ -356,7 +364,9 @@ Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
         totals.push_back(program.arg_reduce(arg_combiner(*node), element, outermost, outermost));
       }
     }
-    if (keep_rows && stage == last_level_ && stage > 0) return prefetch_next_row(lowering, index);
+    if (options.prefetch && stage == last_level_ && stage > 0) {
+      return prefetch_next_row(lowering, index);
+    }
     return {};
   }));
   for (std::size_t i = 0; i < accumulated.size(); ++i) {
@@ -367,9 +377,9 @@ Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
 }
 
 Status StagedReduction::emit(GroupLowering& lowering, std::span<const Expr> row_index,
-                             const Columns& columns, bool keep_rows) {
+                             const Columns& columns, const Options& options) {
   for (int stage = 0; stage <= last_level_; ++stage) {
-    OPWELD_CHECK(emit_pass(lowering, stage, row_index, columns, keep_rows));
+    OPWELD_CHECK(emit_pass(lowering, stage, row_index, columns, options));
   }
   for (const RowOutput& row : row_outputs_) {
     Index index = row_only(row_index, row.keeps_axes);
@@ -392,6 +402,23 @@ Status walk_reduced(GroupLowering& lowering, const StagedReduction& stages, Inde
     return walk_reduced(lowering, stages, index, axis + 1, end,
                         outermost == kNoExpr ? position : outermost, body);
   });
+}
+
+StagedReduction::Columns row_columns(GroupLowering& lowering, const StagedReduction& stages,
+                                     const Index& row) {
+  // Accumulators in flight: enough to hide the latency of an addition. Fixed, since it decides the
+  // order in which elements are added.
+  constexpr int kAccumulators = 4;
+  return [&lowering, &stages, index = row](const StagedReduction::ColumnBody& body) mutable {
+    const std::size_t last = stages.domain().size() - 1;
+    const auto over_last = [&](std::span<const Expr>, Expr outermost) {
+      return lowering.vector("j", stages.domain()[last], kAccumulators, [&](Expr position) {
+        index[last] = position;
+        return body(index, outermost == kNoExpr ? position : outermost);
+      });
+    };
+    return walk_reduced(lowering, stages, index, 0, last, kNoExpr, over_last);
+  };
 }
 
 }  // namespace opweld::tile

@@ -6,7 +6,10 @@
 // softmax are three levels; the last one only stores.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <set>
+#include <span>
 #include <vector>
 
 #include "tile/schedules/group_lowering.h"
@@ -17,6 +20,9 @@ class StagedReduction {
  public:
   // Fails with the reason when the group is not of this form.
   static Expected<StagedReduction> analyze(const Graph& group);
+  // Of part of a group: `results` are wanted, and what other nodes make is there from the first.
+  static Expected<StagedReduction> analyze(std::span<const Node* const> nodes,
+                                           std::span<const Value* const> results);
 
   [[nodiscard]] const Shape& domain() const { return domain_; }
   [[nodiscard]] bool is_reduced(std::size_t axis) const { return reduced_[axis]; }
@@ -26,10 +32,18 @@ class StagedReduction {
   using ColumnBody = std::function<Status(std::span<const Expr> index, Expr outermost)>;
   using Columns = std::function<Status(const ColumnBody& body)>;
 
+  struct Options {
+    // Values needed by a later pass and dear to compute again stay in on-chip buffers.
+    bool keep_rows = false;
+    // The last pass fetches what the first pass over the next row will load: a row is on its way
+    // from memory while this one is computed, not waited for between the two.
+    bool prefetch = false;
+    // Stores an element of a result of the domain's shape; absent: into the output's param.
+    std::function<Status(const DomainOutput& output, std::span<const Expr> index)> store = {};
+  };
   // Emits all passes for the row at `row_index` (domain rank; entries of reduced axes are ignored).
-  // `keep_rows`: values needed by a later pass and dear to compute again stay in on-chip buffers.
   Status emit(GroupLowering& lowering, std::span<const Expr> row_index, const Columns& columns,
-              bool keep_rows);
+              const Options& options);
 
  private:
   struct RowOutput {
@@ -39,17 +53,19 @@ class StagedReduction {
 
   int level(const Value* value);
   Status add_reduction(const Node& node);
-  Status classify_outputs(const Graph& group);
+  Status classify(std::span<const Value* const> results);
   // Values computed by pass `stage` that a later pass reads again and that cost more than a load.
   std::vector<const Value*> values_to_keep(int stage) const;
   void collect_computed(const Value* value, int stage, std::vector<const Value*>& found) const;
   double recompute_cost(const Value* value) const;
   [[nodiscard]] Shape row_shape(bool keeps_axes) const;
   [[nodiscard]] Index row_only(std::span<const Expr> index, bool keeps_axes) const;
+  // Whether the value is made by one of the nodes that are staged.
+  [[nodiscard]] bool is_staged(const Value* value) const {
+    return value->producer() != nullptr && nodes_.contains(value->producer());
+  }
   Status emit_pass(GroupLowering& lowering, int stage, std::span<const Expr> row_index,
-                   const Columns& columns, bool keep_rows);
-  // In the last pass over a row: what the first pass over the next row will load. A row is on its
-  // way from memory while this one is computed, not waited for between the two.
+                   const Columns& columns, const Options& options);
   Status prefetch_next_row(GroupLowering& lowering, std::span<const Expr> index);
   void define_result(GroupLowering& lowering, const Node& node, Expr total,
                      std::span<const Expr> row_index);
@@ -58,6 +74,7 @@ class StagedReduction {
 
   Shape domain_;
   std::vector<bool> reduced_;
+  std::set<const Node*> nodes_;
   std::vector<const Node*> reductions_;
   std::vector<DomainOutput> full_outputs_;
   std::vector<RowOutput> row_outputs_;
@@ -70,6 +87,11 @@ class StagedReduction {
 Status walk_reduced(GroupLowering& lowering, const StagedReduction& stages, Index& index,
                     std::size_t axis, std::size_t end, Expr outermost,
                     const StagedReduction::ColumnBody& body);
+
+// The columns of a row where the last axis is reduced: serial loops over the other reduced axes, a
+// vector loop over the last. `row` is a domain index, of which entries of reduced axes are written.
+StagedReduction::Columns row_columns(GroupLowering& lowering, const StagedReduction& stages,
+                                     const Index& row);
 
 // Whether the operator is a reduction that these passes can accumulate.
 bool is_staged_reduction(const Node& node);

@@ -1,0 +1,51 @@
+// A chain leaves its stages less to share out among threads than they have alone.
+//
+// Tasks that own rows go through all weights, each for itself; where there are few rows, weights
+// would come from memory as often as there are tasks, and tasks would be too few. Tasks that share
+// rows are cut by the last matmul's columns, and there may be fewer of them than cores.
+#include <algorithm>
+
+#include "fusion/cost.h"
+#include "fusion/legality/legality.h"
+
+namespace opweld {
+
+namespace {
+
+// An unknown size may be any; that of a sequence is 1 for most of the time that text is generated.
+constexpr std::int64_t kSmallest = 1;
+// So many rows hide weights that come from a cache that cores share.
+constexpr double kRowsThatPay = 48;
+
+double tasks_alone(const Group& group, const PlanOptions& options) {
+  if (group.only_aliases()) return 0;
+  const Kernel kernel = kernel_of(group);
+  const auto alone = options.oracle(extract_group(kernel), kernel.kind);
+  return alone ? nominal_value(alone->tasks, kSmallest) : 0;
+}
+
+}  // namespace
+
+Legality check_parallelism(const MergeCandidate& candidate, const Pressure& kernel,
+                           const PlanOptions& options) {
+  if (candidate.merged.kind != KernelKind::Chain) return std::nullopt;
+  if (kernel.rows_per_task != Dim(0)) {
+    const double rows = nominal_value(kernel.rows_per_task, kSmallest);
+    if (rows >= kRowsThatPay) return std::nullopt;
+    return Refusal{ReasonCode::Cost,
+                   fmt::format("a thread would have {:.0f} rows at the least, and {:.0f} pay for "
+                               "going through all weights",
+                               rows, kRowsThatPay)};
+  }
+  const double tasks = nominal_value(kernel.tasks, kSmallest);
+  const auto cores = static_cast<double>(options.target->cores);
+  if (tasks >= cores) return std::nullopt;
+  const double before =
+      std::max(tasks_alone(candidate.producer, options), tasks_alone(candidate.consumer, options));
+  if (tasks >= before) return std::nullopt;
+  return Refusal{ReasonCode::Cost,
+                 fmt::format("{:.0f} tasks at the least, where {:.0f} cores could be busy", tasks,
+                             std::min(cores, before))};
+}
+
+}  // namespace opweld

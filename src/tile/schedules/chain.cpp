@@ -1,0 +1,265 @@
+// Schedule `chain`: norms and matmuls one after the other, with what goes between them on chip.
+//
+//   grid m0 in M step MB                                  a task owns a block of rows
+//     for each stage
+//       for i in rows:  h[i, :] <- norm(x or an earlier h)           passes as in schedule `row`
+//       for n0 in N step NB:  h or y <- epilogue(h . packed weights) loops as in schedule
+//       `contract`
+//
+// The two halves of a feed-forward, a norm and the projections behind it, a projection and the norm
+// behind that: no value between them is written to memory, and no task waits for another.
+//
+// Where all stages before the last matmul are norms, its columns are tasks as well, and each task
+// has the norms of its rows for itself: that costs some passes over rows in the cache for every
+// block of columns, and lets all threads work on few rows, as in decoding.
+//
+// Weights pass by once for each block of rows, so there should be many rows in a block; what the
+// stages keep of each row decides how many fit.
+#include <algorithm>
+#include <numeric>
+
+#include "ops/op.h"
+#include "tile/schedules/chain_stages.h"
+#include "tile/schedules/contract_task.h"
+#include "tile/schedules/held_values.h"
+#include "tile/schedules/schedules.h"
+#include "tile/schedules/staged_reduction.h"
+
+namespace opweld::tile {
+
+namespace {
+
+// A stage and what is known of it before code is emitted.
+struct StagePlan {
+  const ChainStage* stage;
+  // Of a matmul:
+  Contraction contraction = {};
+  std::vector<DomainOutput> results = {};
+  bool on_matrix_unit = false;
+};
+
+class ChainEmitter {
+ public:
+  ChainEmitter(GroupLowering& lowering, const Chain& chain) : lowering_(lowering), chain_(chain) {}
+
+  Status plan() {
+    for (const ChainStage& stage : chain_.stages) {
+      StagePlan plan{&stage};
+      if (stage.kind == ChainStage::Kind::Contract) OPWELD_CHECK(plan_matmul(plan));
+      plans_.push_back(std::move(plan));
+    }
+    const auto is_plain_norm = [](const ChainStage& stage) {
+      return stage.kind == ChainStage::Kind::Row && stage.outputs.empty();
+    };
+    const auto& stages = chain_.stages;
+    splits_columns_ = stages.back().kind == ChainStage::Kind::Contract &&
+                      std::all_of(stages.begin(), stages.end() - 1, is_plain_norm);
+    return choose_rows();
+  }
+
+  // Rows of a task that owns them; 0 if tasks share rows.
+  [[nodiscard]] Dim rows_per_task() const { return min(rows_per_task_, chain_.rows); }
+
+  Status emit() {
+    if (splits_columns_) {
+      const StagePlan& last = plans_.back();
+      column0_ = lowering_.grid("n0", last.contraction.columns,
+                                blocking_of(last).columns / last.contraction.parts);
+    }
+    return splits_columns_ ? take_rows() : take_share_of_rows();
+  }
+
+ private:
+  Status take_rows() {
+    row0_ = lowering_.grid("m0", chain_.rows, block_rows_);
+    row_count_ = lowering_.program().min(lowering_.program().sub(chain_.rows, row0_), block_rows_);
+    return emit_stages();
+  }
+
+  // Shares of equal size, whole tiles, as many for every core.
+  Status take_share_of_rows() {
+    const Dim blocks =
+        round_up(ceil_div(chain_.rows, Dim(block_rows_)), Dim(lowering_.options().target->cores));
+    const Dim share = round_up(ceil_div(chain_.rows, max(blocks, Dim(1))), Dim(tile_rows_));
+    rows_per_task_ = max(share, Dim(tile_rows_));
+    IndexMath& math = lowering_.math();
+    ProgramBuilder& program = lowering_.program();
+    row0_ = math.mul(lowering_.grid("m", ceil_div(chain_.rows, rows_per_task_)), rows_per_task_);
+    math.set_bound(row0_, chain_.rows);
+    row_count_ = program.min(program.sub(chain_.rows, row0_), rows_per_task_);
+    return emit_stages();
+  }
+
+  Status emit_stages() {
+    HeldValues held(lowering_, chain_.rows, block_rows_);
+    for (const StagePlan& plan : plans_) {
+      for (const Value* value : plan.stage->held) held.add(value);
+      OPWELD_CHECK(plan.stage->kind == ChainStage::Kind::Row ? emit_rows(plan, held)
+                                                             : emit_matmul(plan, held));
+      // What the stage had at hand it has no more.
+      for (const Node* node : plan.stage->nodes) lowering_.elements().undefine(node->result());
+      for (const StagePlan& done : plans_) {
+        for (const Value* value : done.stage->held) held.publish(value);
+        if (&done == &plan) break;
+      }
+    }
+    return {};
+  }
+
+  Status plan_matmul(StagePlan& plan) {
+    plan.contraction = contraction_of(*plan.stage->matmul);
+    const Value* const result = plan.contraction.result;
+    if (!is_float(result->dtype())) return fail("integer matmuls are run by a call");
+    const bool is_number = plan.contraction.b->type().num_elements() == Dim(1);
+    if (plan.contraction.weights == nullptr && !is_number) {
+      return fail("weights are no constant of their own");
+    }
+    if (plan.contraction.rows != chain_.rows) return fail("its stages have different rows");
+    OPWELD_TRY(plan.results,
+               find_results(plan.stage->nodes, wanted(*plan.stage), plan.contraction));
+    plan.on_matrix_unit =
+        on_matrix_unit(plan.contraction, lowering_.options(), holds(plan.contraction.a));
+    request_packed_weights(lowering_, plan.contraction, plan.on_matrix_unit);
+    return {};
+  }
+
+  bool holds(const Value* value) const {
+    return std::ranges::any_of(plans_, [&](const StagePlan& plan) {
+      const auto& held = plan.stage->held;
+      return std::find(held.begin(), held.end(), value) != held.end();
+    });
+  }
+
+  static std::vector<const Value*> wanted(const ChainStage& stage) {
+    std::vector<const Value*> values = stage.held;
+    for (const Value* output : stage.outputs) {
+      const bool known = std::find(values.begin(), values.end(), output) != values.end();
+      if (!known) values.push_back(output);
+    }
+    return values;
+  }
+
+  Status choose_rows() {
+    const Target& target = *lowering_.options().target;
+    std::int64_t row_bytes = 0;
+    block_rows_ = kMostRows;
+    for (const StagePlan& plan : plans_) {
+      for (const Value* value : plan.stage->held) {
+        if (!value->shape().back().is_constant()) {
+          return fail("rows between its stages have no known size");
+        }
+        row_bytes += HeldValues::row_bytes(value);
+      }
+      if (plan.stage->kind != ChainStage::Kind::Contract) continue;
+      tile_rows_ = std::lcm(tile_rows_, std::int64_t{blocking_of(plan).tile_rows});
+    }
+    const std::int64_t fitting = target.outer_bytes / std::max<std::int64_t>(row_bytes, 1);
+    block_rows_ = std::min(fitting, kMostRows) / tile_rows_ * tile_rows_;
+    if (const auto rows = chain_.rows.constant(); rows && *rows < block_rows_) {
+      block_rows_ = std::max<std::int64_t>(1, (*rows + tile_rows_ - 1) / tile_rows_) * tile_rows_;
+    }
+    return {};
+  }
+
+  ContractBlocking blocking_of(const StagePlan& plan) const {
+    const Contraction& contraction = plan.contraction;
+    ContractBlocking blocking = contract_blocking(
+        *lowering_.options().target, compute_dtype(contraction.result->dtype()),
+        {block_rows_, contraction.columns, multiplied_depth(contraction, plan.on_matrix_unit),
+         /*packs_rows=*/true, contraction.parts, plan.on_matrix_unit});
+    blocking.rows = block_rows_;
+    if (!splits_columns_) blocking.columns = kPanels * blocking.tile_columns;
+    return blocking;
+  }
+
+  // Reductions and what depends on them, row by row.
+  Status emit_rows(const StagePlan& plan, HeldValues& held) {
+    const ChainStage& stage = *plan.stage;
+    OPWELD_TRY(StagedReduction passes, StagedReduction::analyze(stage.nodes, wanted(stage)));
+    const Shape& domain = passes.domain();
+    const bool is_row = passes.is_reduced(domain.size() - 1) && merged_rows(domain) == chain_.rows;
+    if (!is_row) return fail("it reduces more than the last axis");
+    for (const Value* value : stage.held) {
+      if (!output_over(value, domain)) return fail("a later stage reads what is not a row");
+    }
+    IndexMath& math = lowering_.math();
+    return lowering_.serial("i", row_count_, Dim(block_rows_), [&](Expr i) {
+      const Expr row = math.add(row0_, i);
+      math.set_bound(row, chain_.rows);
+      held.at_row(row, i);
+      const Index index = merged_index(math, domain, row, math.constant(0));
+      const auto store = [&](const DomainOutput& output, std::span<const Expr> at) -> Status {
+        return store_output(output, Index(at.begin(), at.end()), at.back(), kNoExpr, held, stage);
+      };
+      return passes.emit(
+          lowering_, index, row_columns(lowering_, passes, index),
+          {.keep_rows = true, .prefetch = &stage == chain_.stages.data(), .store = store});
+    });
+  }
+
+  Status store_output(const DomainOutput& output, const Index& index, Expr column, Expr inside,
+                      HeldValues& held, const ChainStage& stage) {
+    if (held.has(output.output)) OPWELD_CHECK(held.store(output, index, column, inside));
+    const auto& outputs = stage.outputs;
+    if (std::find(outputs.begin(), outputs.end(), output.output) == outputs.end()) return {};
+    return lowering_.store(output, index, inside);
+  }
+
+  Status emit_matmul(const StagePlan& plan, HeldValues& held) {
+    const Contraction& contraction = plan.contraction;
+    ContractTask::Form form;
+    form.blocking = blocking_of(plan);
+    form.on_matrix_unit = plan.on_matrix_unit;
+    form.held = &held;
+    if (!held.has(contraction.a)) {
+      form.strided_rows = strided_rows(lowering_, contraction, plan.on_matrix_unit);
+    }
+    form.store = [&](const ContractElement& element) -> Status {
+      for (const DomainOutput& output : plan.results) {
+        OPWELD_CHECK(
+            store_output(output, element.index, element.column, element.inside, held, *plan.stage));
+      }
+      return {};
+    };
+    ContractTask task(lowering_, contraction, std::move(form));
+    if (splits_columns_) return task.emit({{}, row0_, row_count_, column0_});
+    return lowering_.serial(
+        "n0", lowering_.math().size(contraction.columns), contraction.columns, task.block_width(),
+        [&](Expr column0) { return task.emit({{}, row0_, row_count_, column0}); });
+  }
+
+  // Weights may come from memory: a core multiplies a number by so many rows while it waits for the
+  // next one.
+  static constexpr std::int64_t kLeastRows = 24;
+  static constexpr std::int64_t kMostRows = 192;
+  // Columns of a block that one task goes through: a row of partial sums stays in the cache.
+  static constexpr std::int64_t kPanels = 8;
+
+  GroupLowering& lowering_;
+  const Chain& chain_;
+  std::vector<StagePlan> plans_;
+  bool splits_columns_ = false;
+  std::int64_t tile_rows_ = 1;  // blocks are whole tiles of every stage
+  std::int64_t block_rows_ = 0;
+  Dim rows_per_task_ = 0;
+  Expr column0_ = kNoExpr;
+  Expr row0_ = kNoExpr;
+  Expr row_count_ = kNoExpr;
+};
+
+}  // namespace
+
+Expected<LoweredKernel> lower_chain(const Graph& group, const LowerOptions& options,
+                                    std::string name) {
+  OPWELD_TRY(const Chain chain, find_chain(group));
+  GroupLowering lowering(group, options, std::move(name));
+  ChainEmitter emitter(lowering, chain);
+  OPWELD_CHECK(emitter.plan());
+  lowering.bind_params();
+  OPWELD_CHECK(emitter.emit());
+  LoweredKernel kernel = lowering.finish();
+  kernel.rows_per_task = emitter.rows_per_task();
+  return kernel;
+}
+
+}  // namespace opweld::tile

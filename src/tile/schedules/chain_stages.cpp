@@ -1,0 +1,119 @@
+#include "tile/schedules/chain_stages.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ops/op.h"
+#include "tile/element_builder.h"
+#include "tile/schedules/staged_reduction.h"
+
+namespace opweld::tile {
+
+namespace {
+
+class ChainFinder {
+ public:
+  explicit ChainFinder(const Graph& group) : group_(group) {}
+
+  Expected<Chain> run() {
+    for (const auto& node : group_.nodes()) {
+      OPWELD_TRY(const std::size_t stage, stage_of(*node));
+      for (int i = 0; i < node->num_results(); ++i) stages_of_[node->result(i)] = stage;
+      hold_operands(*node, stage);
+    }
+    if (chain_.stages.empty()) return fail("it has neither a matmul nor a reduction");
+    collect_nodes();
+    for (const auto& output : group_.outputs()) {
+      const std::size_t stage = stages_of_[output.value];
+      if (stage == 0) return fail("an output is made by none of its stages");
+      chain_.stages[stage - 1].outputs.push_back(output.value);
+    }
+    OPWELD_CHECK(check_rows());
+    return std::move(chain_);
+  }
+
+ private:
+  // Stages count from 1; 0 is what inputs alone decide.
+  Expected<std::size_t> stage_of(const Node& node) {
+    std::size_t latest = 0;
+    for (const Value* operand : node.operands()) {
+      if (operand != nullptr) latest = std::max(latest, stages_of_[operand]);
+    }
+    if (op_def(node).trait == FusionTrait::Contract) {
+      if (node.op() != "matmul") return fail("no chain holds a {}", node.op());
+      if (latest < chain_.stages.size()) return fail("it has matmuls side by side");
+      chain_.stages.push_back({.kind = ChainStage::Kind::Contract, .matmul = &node});
+      return latest + 1;
+    }
+    if (is_staged_reduction(node)) {
+      const auto is_row = [&](std::size_t stage) {
+        return stage > 0 && stage <= chain_.stages.size() &&
+               chain_.stages[stage - 1].kind == ChainStage::Kind::Row;
+      };
+      if (is_row(latest)) return latest;
+      if (is_row(latest + 1)) return latest + 1;
+      if (latest < chain_.stages.size()) return fail("it has a reduction beside a matmul");
+      chain_.stages.push_back({.kind = ChainStage::Kind::Row});
+      return latest + 1;
+    }
+    if (!has_element_form(node) && node.op() != "constant") {
+      return fail("operator '{}' has no element form", node.op());
+    }
+    return latest;
+  }
+
+  void hold_operands(const Node& node, std::size_t stage) {
+    for (const Value* operand : node.operands()) {
+      if (operand == nullptr) continue;
+      const std::size_t made = stages_of_[operand];
+      if (made == 0 || made == stage) continue;
+      std::vector<const Value*>& held = chain_.stages[made - 1].held;
+      if (std::find(held.begin(), held.end(), operand) == held.end()) held.push_back(operand);
+    }
+  }
+
+  void collect_nodes() {
+    for (const auto& node : group_.nodes()) {
+      const std::size_t made = stages_of_[node->result()];
+      for (std::size_t stage = 1; stage <= chain_.stages.size(); ++stage) {
+        if (made == 0 || made == stage) chain_.stages[stage - 1].nodes.push_back(node.get());
+      }
+    }
+  }
+
+  Status check_rows() {
+    std::optional<Dim> rows;
+    for (const ChainStage& stage : chain_.stages) {
+      for (const auto* values : {&stage.held, &stage.outputs}) {
+        for (const Value* value : *values) {
+          if (value->rank() < 1) return fail("a stage makes a number, not rows");
+          const Dim here = merged_rows(value->shape());
+          if (rows && *rows != here) return fail("its stages have different rows");
+          rows = here;
+        }
+      }
+      if (stage.matmul == nullptr) continue;
+      if (stage.matmul->operand(1)->rank() != 2) return fail("weights have batch axes");
+    }
+    if (!rows) return fail("nothing reads what it makes");
+    chain_.rows = *rows;
+    return {};
+  }
+
+  const Graph& group_;
+  Chain chain_;
+  std::map<const Value*, std::size_t> stages_of_;
+};
+
+}  // namespace
+
+Dim merged_rows(const Shape& shape) {
+  return num_elements(Shape(shape.begin(), shape.end() - 1));
+}
+
+Expected<Chain> find_chain(const Graph& group) {
+  return ChainFinder(group).run();
+}
+
+}  // namespace opweld::tile

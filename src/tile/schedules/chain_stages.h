@@ -1,0 +1,38 @@
+// What a kernel of kind `chain` does one after the other with a block of rows: norms, matmuls, and
+// the pointwise work between them.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "support/expected.h"
+
+namespace opweld::tile {
+
+struct ChainStage {
+  enum class Kind : std::uint8_t { Row, Contract };
+  Kind kind = Kind::Row;
+  const Node* matmul = nullptr;  // of a Contract stage
+  std::vector<const Node*> nodes =
+      {};  // in topological order; what inputs alone decide is in every one
+  // Made here, read by later stages: kept on chip for the task's rows.
+  std::vector<const Value*> held = {};
+  // Made here, and outputs of the group.
+  std::vector<const Value*> outputs = {};
+};
+
+struct Chain {
+  std::vector<ChainStage> stages;
+  Dim rows;  // of every stage, leading axes merged
+};
+
+// Cuts the group where a matmul or the reductions of a norm need what another made. Fails, with the
+// reason, where that is no chain: matmuls side by side, stages over different rows, an operator
+// that no stage can hold.
+Expected<Chain> find_chain(const Graph& group);
+
+// Rows of a tensor whose last axis is its columns.
+Dim merged_rows(const Shape& shape);
+
+}  // namespace opweld::tile

@@ -1,0 +1,180 @@
+// Chains through the whole compiler: what is planned, and that no answer changes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "compile.h"
+#include "ops/reference.h"
+#include "runtime/compare.h"
+#include "tile/group_runner.h"
+
+namespace opweld::testing {
+namespace {
+
+struct Settings {
+  FusionLevel level = FusionLevel::Auto;
+  bool strict = false;
+  std::string target = "host";
+  int threads = 2;
+};
+
+Executable compiled(const std::string& text, const Settings& settings) {
+  CompileOptions options;
+  options.level = settings.level;
+  options.strict = settings.strict;
+  options.target = settings.target;
+  options.threads = settings.threads;
+  options.verify_passes = true;
+  auto result = compile(parse_graph(text).value(), options);
+  EXPECT_TRUE(result) << result.error().message;
+  return std::move(result->executable);
+}
+
+// A block of an encoder without its attention: projection, residual, norm, feed-forward, residual,
+// norm. `scale` keeps sums of halves small.
+std::string encoder_block(const std::string& dtype, int rows, int width, int inner) {
+  return fmt::format(R"(graph g(%x: {0}[2, {1}, {2}]) {{
+    %scale = constant {{value = {0}[] {{0.125}}}}
+    %wo = constant {{value = {0}[{2}, {2}] random 1}}
+    %wu = constant {{value = {0}[{2}, {3}] random 2}}
+    %wd = constant {{value = {0}[{3}, {2}] random 3}}
+    %bu = constant {{value = {0}[{3}] random 4}}
+    %g1 = constant {{value = {0}[{2}] random 5}}
+    %b1 = constant {{value = {0}[{2}] random 6}}
+    %g2 = constant {{value = {0}[{2}] random 7}}
+    %b2 = constant {{value = {0}[{2}] random 8}}
+    %o = matmul(%x, %wo)
+    %r1 = add(%o, %x)
+    %n1 = layer_norm(%r1, %g1, %b1) {{axis = -1, epsilon = 1e-05}}
+    %s = mul(%n1, %scale)
+    %u = matmul(%s, %wu)
+    %ub = add(%u, %bu)
+    %h = gelu(%ub)
+    %d = matmul(%h, %wd)
+    %r2 = add(%d, %n1)
+    %y = layer_norm(%r2, %g2, %b2) {{axis = -1, epsilon = 1e-05}}
+    return %y as "y"
+  }})",
+                     dtype, rows, width, inner);
+}
+
+std::vector<Tensor> inputs_of(const std::string& text, unsigned seed) {
+  const Graph graph = parse_graph(text).value();
+  const TensorType& type = graph.inputs()[0]->type();
+  return {random_tensor(type, evaluate(type.shape, {}).value(), seed)};
+}
+
+void expect_equal(const Tensor& actual, const Tensor& expected) {
+  const Comparison result = compare(actual, expected, default_tolerance(actual.dtype()));
+  EXPECT_TRUE(result.equal) << result.message;
+}
+
+struct Case {
+  std::string dtype;
+  int rows, width, inner;
+};
+
+class Chains : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Chains, AreOneKernelAndRight) {
+  const auto& [dtype, rows, width, inner] = GetParam();
+  const std::string text = encoder_block(dtype, rows, width, inner);
+  const auto inputs = inputs_of(text, 11);
+  const Graph graph = parse_graph(text).value();
+  const auto exact = evaluate(graph, inputs, {.in_f64 = true, .observer = {}}).value();
+  for (const std::string target : {"host", "host-avx512", "host-avx2", "host-generic"}) {
+    if (!find_target(target)) continue;
+    Executable fused = compiled(text, {.target = target});
+    EXPECT_EQ(fused.plan().kernels.size(), 1U) << to_text(fused.plan());
+    expect_equal(fused.run(inputs).value()[0], exact[0]);
+  }
+}
+
+TEST_P(Chains, AreBitIdenticalInStrict) {
+  const auto& [dtype, rows, width, inner] = GetParam();
+  const std::string text = encoder_block(dtype, rows, width, inner);
+  const auto inputs = inputs_of(text, 12);
+  Executable unfused = compiled(text, {.level = FusionLevel::None, .strict = true});
+  Executable fused = compiled(text, {.strict = true});
+  EXPECT_LT(fused.plan().kernels.size(), unfused.plan().kernels.size());
+  EXPECT_TRUE(identical(fused.run(inputs).value()[0], unfused.run(inputs).value()[0]));
+}
+
+TEST_P(Chains, DoNotDependOnThreads) {
+  const auto& [dtype, rows, width, inner] = GetParam();
+  const std::string text = encoder_block(dtype, rows, width, inner);
+  const auto inputs = inputs_of(text, 13);
+  const Tensor one = compiled(text, {.threads = 1}).run(inputs).value()[0];
+  for (const int threads : {2, 3, 5}) {
+    EXPECT_TRUE(identical(one, compiled(text, {.threads = threads}).run(inputs).value()[0]));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TypesAndTails, Chains,
+                         ::testing::Values(Case{"f32", 200, 64, 128}, Case{"f32", 331, 17, 33},
+                                           Case{"f32", 1000, 96, 80}, Case{"f64", 200, 24, 40},
+                                           Case{"f16", 250, 40, 24}, Case{"bf16", 250, 40, 24},
+                                           Case{"bf16", 500, 64, 96}),
+                         [](const auto& name) {
+                           const Case& of = name.param;
+                           return fmt::format("{}_{}x{}x{}", of.dtype, 2 * of.rows, of.width,
+                                              of.inner);
+                         });
+
+TEST(ChainPlan, RowsThatAreNoNumbersSpoilTheirRowsAndNoOthers) {
+  const std::string text = encoder_block("f32", 300, 64, 96);
+  auto inputs = inputs_of(text, 14);
+  const double infinity = std::numeric_limits<double>::infinity();
+  inputs[0].set_double(64 * 7 + 3, infinity);
+  inputs[0].set_double(64 * 598 + 63, std::nan(""));
+  const Graph graph = parse_graph(text).value();
+  const auto exact = evaluate(graph, inputs, {.in_f64 = true, .observer = {}}).value();
+  expect_equal(compiled(text, {}).run(inputs).value()[0], exact[0]);
+}
+
+// A value between the stages that the model returns, too, is written as well as kept.
+TEST(ChainPlan, ValuesBetweenStagesMayBeOutputs) {
+  const std::string text = R"(graph g(%x: f32[400, 48]) {
+    %v = constant {value = f32[48, 70] random 1}
+    %w = constant {value = f32[70, 48] random 2}
+    %g = constant {value = f32[48] random 3}
+    %n = rms_norm(%x, %g) {axis = -1, epsilon = 1e-06}
+    %a = matmul(%n, %v)
+    %b = silu(%a)
+    %c = matmul(%b, %w)
+    %y = add(%c, %n)
+    return %b as "b", %n as "n", %y as "y"
+  })";
+  const auto inputs = inputs_of(text, 15);
+  Executable fused = compiled(text, {});
+  EXPECT_EQ(to_text(fused.plan()), "0 chain: rms_norm + matmul + silu + matmul + add\n");
+  const auto exact =
+      evaluate(parse_graph(text).value(), inputs, {.in_f64 = true, .observer = {}}).value();
+  const auto actual = fused.run(inputs).value();
+  for (std::size_t i = 0; i < exact.size(); ++i) expect_equal(actual[i], exact[i]);
+}
+
+// The second product needs the first and another that is not part of the chain.
+TEST(ChainPlan, MatmulsSideBySideAreNoChain) {
+  const std::string text = R"(graph g(%x: f32[400, 48]) {
+    %v = constant {value = f32[48, 70] random 1}
+    %w = constant {value = f32[48, 70] random 2}
+    %u = constant {value = f32[70, 8] random 3}
+    %a = matmul(%x, %v)
+    %e = exp(%x)
+    %c = matmul(%e, %w)
+    %d = mul(%a, %c)
+    %y = matmul(%d, %u)
+    return %y as "y"
+  })";
+  const auto inputs = inputs_of(text, 16);
+  Executable fused = compiled(text, {});
+  EXPECT_GT(fused.plan().kernels.size(), 1U);
+  const auto exact =
+      evaluate(parse_graph(text).value(), inputs, {.in_f64 = true, .observer = {}}).value();
+  expect_equal(fused.run(inputs).value()[0], exact[0]);
+}
+
+}  // namespace
+}  // namespace opweld::testing
