@@ -84,6 +84,36 @@ TEST(Attention, SplitPagesGiveTheSameBitsOnAnyNumberOfThreads) {
   expect_same_bits_on_any_team(kPaged, sizes);
 }
 
+// Double precision has no kernel: it runs as a call, which finds the same faults.
+TEST(Attention, PagesInDoublePrecisionRunAsACall) {
+  Executable executable = compiled(R"(
+graph g(%q: f64[2, 2, 3, 4], %k: f64[4, 1, 5, 4], %v: f64[4, 1, 5, 2], %n: i32[2], %c: i32[2, 2]) {
+  %y, %l = attention(%q, %k, %v, _, %n, _, %c) {causal = "bottom_right", lse = 1}
+  return %y as "y", %l as "l"
+})",
+                                   1);
+  std::vector<Tensor> inputs;
+  for (const Value* input : executable.graph().inputs()) {
+    const Sizes sizes = evaluate(input->shape(), Bindings{}).value();
+    inputs.push_back(random_tensor(input->type(), sizes, 3));
+  }
+  for (int b = 0; b < 2; ++b) inputs[3].set_int(b, 10 - 4 * b);
+  for (int i = 0; i < 4; ++i) inputs[4].set_int(i, 3 - i);
+  const auto expected = evaluate(executable.graph(), inputs);
+  const auto actual = executable.run(inputs);
+  ASSERT_TRUE(expected && actual);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto bytes = static_cast<std::size_t>((*expected)[i].num_bytes());
+    EXPECT_EQ(std::memcmp((*actual)[i].data(), (*expected)[i].data(), bytes), 0);
+  }
+  inputs[4].set_int(3, 4);
+  const auto failed = executable.run(inputs);
+  ASSERT_FALSE(failed);
+  EXPECT_NE(failed.error().message.find("(sequence 1, entry 1, block 4, blocks 4)"),
+            std::string::npos)
+      << failed.error().message;
+}
+
 // As exporters write it: positions by range, distances, slopes, a causal mask, scores.
 std::string alibi_written_out(const std::string& sizes) {
   return fmt::format(R"(

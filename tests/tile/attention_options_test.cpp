@@ -1,5 +1,7 @@
 // Attention with every option: alone, in pairs, over head sizes, dtypes and widths of vectors.
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <set>
 
@@ -83,6 +85,32 @@ TEST(AttentionOptions, SlopesOfEachHead) {
     for (const std::string attributes : {"causal = \"none\"", "causal = \"bottom_right\""}) {
       check({.queries = queries, .attributes = attributes, .slopes = true, .lse = true},
             {1, 150, 300});
+    }
+  }
+}
+
+// Which chunk is the last to arrive, of those in sight, must not show.
+TEST(AttentionOptions, ChunksInSightCombineToTheSameBitsInAnyOrder) {
+  for (const std::string& queries : kQueries) {
+    for (const std::string attributes :
+         {"causal = \"none\"", "causal = \"top_left\"",
+          "causal = \"bottom_right\", window_left = 500", "window_left = 2, window_right = 400"}) {
+      const AttentionGroup options{
+          .queries = queries, .attributes = attributes, .lengths = true, .lse = true};
+      const GroupRunner group(options.text(), KernelKind::Attention);
+      std::vector<Tensor> inputs = attention_inputs(
+          group, options, {.queries = std::min<std::int64_t>(16, count(queries)), .keys = 2000});
+      Tensor& lengths = inputs[options.place('n')];
+      lengths.set_int(1, 0);
+      lengths.set_int(2, 700);
+      group.check(inputs);
+      const auto forwards = group.run(inputs);
+      const auto backwards = group.run(inputs, GroupRunner::Order::LastTaskFirst);
+      ASSERT_TRUE(forwards && backwards);
+      for (std::size_t i = 0; i < 2; ++i) {
+        const auto bytes = static_cast<std::size_t>((*forwards)[i].num_bytes());
+        EXPECT_EQ(std::memcmp((*forwards)[i].data(), (*backwards)[i].data(), bytes), 0);
+      }
     }
   }
 }

@@ -160,21 +160,46 @@ class AttentionEmitter {
     task.row0 = math_.mul(row_block, Dim(task.row_block));
     take_rows(task);
     OPWELD_CHECK(take_keys(task));
-    if (few.split()) {
-      task.first_key = math_.mul(chunk, Dim(few.chunk));
-      task.end_key = program_.min(program_.add(task.first_key, few.chunk), task.end_key);
-    }
     AttentionScores scores(lowering_, attention_, task);
-    const auto form = few.key_lanes ? make_key_lanes_form(lowering_, attention_, task, scores)
-                                    : make_row_lanes_form(lowering_, attention_, task, scores);
-    OPWELD_CHECK(emit_keys(task, scores, *form));
-    if (!few.split()) return store_rows(scores, task, *form);
+    const auto emit_rows = [&]() -> Expected<std::unique_ptr<AttentionForm>> {
+      auto form = few.key_lanes ? make_key_lanes_form(lowering_, attention_, task, scores)
+                                : make_row_lanes_form(lowering_, attention_, task, scores);
+      OPWELD_CHECK(emit_keys(task, scores, *form));
+      return form;
+    };
+    if (!few.split()) {
+      OPWELD_TRY(const auto form, emit_rows());
+      return store_rows(scores, task, *form);
+    }
+    const KeyRange chunks = chunks_in_sight(few, scores);
     AttentionPartials partials(lowering_, attention_, task,
                                {few.batch, few.row_blocks, few.chunks});
-    OPWELD_CHECK(partials.store(*form, chunk));
-    return partials.combine(row_block, [&](Expr row, const RowState& state) {
-      return store_row(scores, task, row, state);
-    });
+    const auto emit_chunk = [&]() -> Status {
+      task.first_key = math_.mul(chunk, Dim(few.chunk));
+      task.end_key = program_.min(program_.add(task.first_key, few.chunk), task.end_key);
+      OPWELD_TRY(const auto form, emit_rows());
+      OPWELD_CHECK(partials.store(*form, chunk));
+      return partials.combine(row_block, chunks, [&](Expr row, const RowState& state) {
+        return store_row(scores, task, row, state);
+      });
+    };
+    if (!attention_.skips()) return emit_chunk();
+    return emit_when(exprs_.binary(ExprKind::And, exprs_.binary(ExprKind::Le, chunks.first, chunk),
+                                   exprs_.binary(ExprKind::Lt, chunk, chunks.end)),
+                     emit_chunk);
+  }
+
+  // Chunks of the keys that some row of the task sees; the tasks of all others have nothing to do.
+  // Of no keys the first chunk takes care.
+  KeyRange chunks_in_sight(const Few& few, AttentionScores& scores) {
+    if (!attention_.skips()) return {math_.constant(0), math_.size(few.chunks)};
+    const KeyRange keys = scores.visible_keys();
+    const Expr any = exprs_.binary(ExprKind::Lt, keys.first, keys.end);
+    const Expr size = math_.constant(few.chunk);
+    const Expr first = exprs_.binary(ExprKind::Div, keys.first, size);
+    const Expr end = exprs_.binary(ExprKind::Div, program_.add(keys.end, few.chunk - 1), size);
+    return {program_.map(exprs_.select(any, first, math_.constant(0)), "first"),
+            program_.map(exprs_.select(any, end, math_.constant(1)), "end")};
   }
 
   // ---- both: which is decided when it runs ----

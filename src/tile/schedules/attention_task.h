@@ -29,8 +29,13 @@ struct Attention {
   std::int64_t window_left, window_right;
 
   // Whether a key that some row sees may be hidden from another.
-  [[nodiscard]] bool hides() const {
-    return mask != nullptr || causal != "none" || window_left >= 0 || window_right >= 0;
+  [[nodiscard]] bool hides() const { return mask != nullptr || bounds_sight(); }
+  // Whether there may be keys that no row sees, as sizes and lengths tell.
+  [[nodiscard]] bool skips() const { return lengths != nullptr || bounds_sight(); }
+
+ private:
+  [[nodiscard]] bool bounds_sight() const {
+    return causal != "none" || window_left >= 0 || window_right >= 0;
   }
 };
 
@@ -86,7 +91,7 @@ class AttentionPart {
   const AttentionTask& task_;
 };
 
-// Keys [first, end) of a sequence.
+// Keys, or chunks of them, [first, end) of a sequence.
 struct KeyRange {
   Expr first;
   Expr end;
@@ -293,14 +298,13 @@ class AttentionPartials : private AttentionPart {
                     const Counts& counts);
 
   Status store(AttentionForm& form, Expr chunk);
-  // In the last task to arrive: store the state of each of its rows.
+  // In the last task to arrive, of those of `chunks`: store the state of each of its rows.
   using StoreRow = std::function<Status(Expr row, const RowState& state)>;
-  Status combine(Expr row_block, const StoreRow& store);
+  Status combine(Expr row_block, const KeyRange& chunks, const StoreRow& store);
 
  private:
-  Status combine_row(Expr row, const StoreRow& store);
+  Status combine_row(Expr row, const KeyRange& chunks, const StoreRow& store);
 
-  Dim chunks_;
   MemoryRef maximum_, sum_, weighted_, counter_;
 };
 
