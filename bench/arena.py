@@ -25,7 +25,7 @@ from bench.contest import Contest, Settings, hold_contest
 from bench.document import write_document
 from bench.engines import RIVALS, ours, rivals
 from bench.engines.base import CannotRunError, Engine
-from bench.launches import format_launches, launches_as_json, measure_launches
+from bench.launches import format_launches, measure_launches
 from bench.limits import Limits, best_limits, format_limits, measure_limits
 from bench.machine import describe_machine
 from bench.models.cache import BUILD
@@ -68,7 +68,7 @@ def main() -> None:
         "machine": describe_machine(),
         "settings": asdict(settings) | {"quick": arguments.quick, "command": _command()},
         "engines": _versions(others),
-        "launches": launches_as_json(launches),
+        "launches": launches and asdict(launches),
         "suites": {},
     }
     results: dict[str, list[Contest]] = {}
@@ -90,7 +90,7 @@ def main() -> None:
         for engine in others:
             engine.close()
     print(format_limits(limits) + "\n")
-    print(f"what a kernel takes beyond its work\n\n{format_launches(launches)}\n")
+    print(f"{format_launches(launches)}\n")
     for name, contests in results.items():
         print(f"{name}: {settings.threads} threads\n\n{format_summary(contests)}\n")
         print(f"{format_memory(contests)}\n")

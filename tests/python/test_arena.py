@@ -18,10 +18,10 @@ from bench.contest import Contest, Settings, Timing, hold_contest, largest_diffe
 from bench.document import BEGIN, END, measured_part, replaced
 from bench.engines.base import CannotRunError
 from bench.launches import (
-    LaunchCost,
+    Cost,
+    LaunchCosts,
     format_launches,
     launch_cost,
-    launches_as_json,
     launches_from_json,
     measure_launches,
 )
@@ -376,26 +376,30 @@ def test_memory_stands_beside_its_bound_and_the_peaks_of_others() -> None:
     assert memory.bound() == 51
 
 
-def test_a_launch_costs_what_does_not_grow_with_work() -> None:
-    # 100 kernels of 3 us of work and 1.5 us beside it; then of 6 us of work. One run was held up.
-    once, twice = [450e-6, 450e-6, 1], [750e-6, 750e-6, 2]
-    assert launch_cost(once, twice, 100) == pytest.approx(1.5e-6)
-    assert launch_cost([300e-6], [600e-6], 100) == 0
-    costs = [LaunchCost(1, 0.1e-6, 0.2e-6), LaunchCost(2, 2.5e-6, 1.25e-6)]
+def test_a_launch_costs_what_is_beyond_the_work_evenly_shared() -> None:
+    # 100 kernels of 8 us; on four threads 2 us each and 1.5 us beside it, 1 us at best.
+    cost = launch_cost([800e-6, 800e-6, 1], [350e-6, 2, 350e-6, 300e-6, 3], 4)
+    assert cost.median == pytest.approx(1.5e-6)
+    assert cost.fastest == pytest.approx(1e-6)
+    # Nothing shared: all that others might have done counts.
+    assert launch_cost([800e-6], [800e-6], 4).median == pytest.approx(6e-6)
+    costs = LaunchCosts(2, Cost(2.5e-6, 2e-6), Cost(1.25e-6, 0.5e-6))
     rows = [" ".join(line.split()) for line in format_launches(costs).splitlines()]
-    assert rows[0] == "1 thread 2 threads target"
+    assert rows[0] == "a kernel on 2 threads, beyond its work median fastest run target"
     assert rows[2:] == [
-        "each kernel a launch 0.10 us 2.50 us <= 2 us",
-        "all kernels one launch 0.20 us 1.25 us <= 2 us",
+        "each kernel a launch 2.50 us 2.00 us <= 2 us",
+        "all kernels one launch 1.25 us 0.50 us <= 2 us",
     ]
-    assert launches_from_json(json.loads(json.dumps(launches_as_json(costs)))) == costs
+    assert launches_from_json(json.loads(json.dumps(asdict(costs)))) == costs
+    assert "not measured" in format_launches(launches_from_json(None))
 
 
 def test_launches_are_measured_on_a_chain_that_stays_apart() -> None:
     costs = measure_launches(2, rounds=2)
-    assert [cost.threads for cost in costs] == [1, 2]
+    assert costs.threads == 2
     # Below a millisecond a kernel even on a machine that is busy; a bound on sense, not on speed.
-    assert all(abs(seconds) < 1e-3 for cost in costs for seconds in (cost.apart, cost.together))
+    assert all(abs(cost.median) < 1e-3 for cost in (costs.apart, costs.together))
+    assert measure_launches(1) is None
 
 
 def test_the_document_keeps_what_people_wrote() -> None:
@@ -421,8 +425,7 @@ def test_the_document_says_where_and_how_it_was_measured() -> None:
         "settings": {"command": "./dev bench norms", "threads": 2},
     }
     report["limits"] = {2: asdict(LIMITS)}
-    costs = [LaunchCost(2, 1.5e-6, 0.5e-6)]
-    report["launches"] = launches_as_json(costs)
+    report["launches"] = asdict(LaunchCosts(2, Cost(1.5e-6, 1e-6), Cost(1e-6, 0)))
     report["suites"] = {"norms": [contest.as_json() for contest in contests()]}
     report = json.loads(json.dumps(report))
     assert [Contest.from_json(each) for each in report["suites"]["norms"]] == contests()
@@ -434,6 +437,7 @@ def test_the_document_says_where_and_how_it_was_measured() -> None:
     assert "    copy, 256 MB touched" in text
     assert "    each kernel a launch" in text
     assert format_memory(contests(), markdown=True) in text
+    assert "not measured on one thread" in measured_part({**report, "launches": None})
     assert "### norms: RMSNorm with its residual, LayerNorm and softmax, in fp32" in text
     assert format_times(contests()) in text and format_reasons(contests()) in text
 
