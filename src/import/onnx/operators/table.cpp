@@ -10,8 +10,8 @@ namespace {
 
 constexpr OperatorFamily* kFamilies[] = {
     activation_operators, attention_operators, constant_operators, contraction_operators,
-    einsum_operators,     index_operators,     norm_operators,     pointwise_operators,
-    reduction_operators,  shape_operators,     slice_operators,
+    einsum_operators,     index_operators,     moe_operators,      norm_operators,
+    pointwise_operators,  reduction_operators, shape_operators,    slice_operators,
 };
 
 using Key = std::pair<std::string_view, std::string_view>;

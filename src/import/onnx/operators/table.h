@@ -32,6 +32,7 @@ OperatorFamily constant_operators;
 OperatorFamily contraction_operators;
 OperatorFamily einsum_operators;
 OperatorFamily index_operators;
+OperatorFamily moe_operators;
 OperatorFamily norm_operators;
 OperatorFamily pointwise_operators;
 OperatorFamily reduction_operators;
