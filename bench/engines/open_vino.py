@@ -8,7 +8,7 @@ import numpy as np
 import openvino
 
 from bench.bf16 import BF16
-from bench.engines.base import Engine, InProcess, Task
+from bench.engines.base import CannotRunError, Engine, InProcess, Task
 
 # On processors with bf16 units the plug-in would compute in bf16 of its own accord.
 PRECISIONS = {"fp32": "f32", "bf16": "bf16"}
@@ -27,7 +27,11 @@ class OpenVino(Engine):
         """See the base class."""
         start = time.perf_counter()
         core = openvino.Core()
-        model = core.read_model(task.model)
+        try:
+            model = core.read_model(task.model)
+        except RuntimeError as error:
+            # The reason comes last, after the place in the source.
+            raise CannotRunError(str(error).strip().splitlines()[-1].lstrip("- ")) from error
         model.reshape({name: list(value.shape) for name, value in task.inputs.items()})
         configuration = {
             "INFERENCE_PRECISION_HINT": PRECISIONS[task.precision],

@@ -12,6 +12,7 @@ from bench.suites.bf16 import bf16
 from bench.suites.encoder import encoder
 from bench.suites.layer import layer
 from bench.suites.matmul import matmul
+from bench.suites.moe import moe
 from bench.suites.norms import norms
 from bench.suites.pointwise import pointwise
 
@@ -21,6 +22,7 @@ SUITES: dict[str, Callable[[bool, int], list[Case]]] = {
     "matmul": matmul,
     "attention": attention,
     "bf16": bf16,
+    "moe": moe,
     "layer": layer,
     "encoder": encoder,
 }
