@@ -120,6 +120,30 @@ TEST_P(Blockings, OfAttentionOverOneQuery) {
             KernelKind::Attention, GetParam(), {{{"b", 2}, {"t", 1}}, {{"b", 1}, {"t", 1031}}}, 2);
 }
 
+TEST_P(Blockings, OfChains) {
+  check_all(R"(graph g(%x: f32[m, 40], %g: f32[40]) {
+    %wu = constant {value = f32[40, 90] random 1}
+    %wd = constant {value = f32[90, 40] random 2}
+    %n = rms_norm(%x, %g) {axis = -1, epsilon = 1e-05}
+    %u = matmul(%n, %wu)
+    %a = relu(%u)
+    %d = matmul(%a, %wd)
+    %y = add(%d, %x)
+    return %y as "y"
+  })",
+            KernelKind::Chain, GetParam(), {{{"m", 1}}, {{"m", 7}}, {{"m", 211}}}, 3);
+}
+
+TEST_P(Blockings, OfChainsWhoseColumnsAreTasks) {
+  check_all(R"(graph g(%x: f32[m, 40], %g: f32[40]) {
+    %w = constant {value = f32[40, 300] random 1}
+    %n = rms_norm(%x, %g) {axis = -1, epsilon = 1e-05}
+    %y = matmul(%n, %w)
+    return %y as "y"
+  })",
+            KernelKind::Chain, GetParam(), {{{"m", 1}}, {{"m", 7}}, {{"m", 211}}}, 3);
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Blockings, ::testing::Values("host", "host-avx2"),
                          [](const auto& target) {
                            return target.param == "host" ? "Widest" : "Avx2";

@@ -57,6 +57,32 @@ class ChainEmitter {
     return choose_rows();
   }
 
+  // One choice serves all matmuls of a chain.
+  [[nodiscard]] BlockingChoices choices() const {
+    BlockingChoices choices;
+    std::vector<int> parts;  // of the matmuls that have register tiles
+    for (const StagePlan& plan : plans_) {
+      if (plan.stage->kind != ChainStage::Kind::Contract) continue;
+      if (!plan.on_matrix_unit) parts.push_back(plan.contraction.parts);
+      if (!choices.shape.empty()) choices.shape += ", then ";
+      choices.shape += contract_class(plan.contraction, sizes_of(plan, chain_.rows));
+    }
+    if (!parts.empty()) {
+      for (const auto& [rows, vectors] : register_tiles(*lowering_.options().target)) {
+        const auto fits = [width = vectors](int each) { return width % each == 0; };
+        if (!std::ranges::all_of(parts, fits)) continue;
+        choices.candidates.push_back({.tile_rows = rows, .tile_vectors = vectors});
+      }
+    }
+    const std::int64_t panels = splits_columns_ ? blocking_of(plans_.back()).columns /
+                                                      blocking_of(plans_.back()).tile_columns
+                                                : kPanels;
+    choices.candidates.push_back({.panels = 2 * panels});
+    if (panels > 1) choices.candidates.push_back({.panels = panels / 2});
+    if (block_rows_ >= 2 * kLeastRows) choices.candidates.push_back({.rows = block_rows_ / 2});
+    return choices;
+  }
+
   // Rows of a task that owns them; 0 if tasks share rows.
   [[nodiscard]] Dim rows_per_task() const { return min(rows_per_task_, chain_.rows); }
 
@@ -142,7 +168,9 @@ class ChainEmitter {
   Status choose_rows() {
     const Target& target = *lowering_.options().target;
     std::int64_t row_bytes = 0;
-    block_rows_ = kMostRows;
+    const std::int64_t chosen = lowering_.options().blocking.rows;
+    const std::int64_t most_rows = chosen != 0 ? chosen : kMostRows;
+    block_rows_ = most_rows;
     for (const StagePlan& plan : plans_) {
       for (const Value* value : plan.stage->held) {
         if (!value->shape().back().is_constant()) {
@@ -154,7 +182,7 @@ class ChainEmitter {
       tile_rows_ = std::lcm(tile_rows_, std::int64_t{blocking_of(plan).tile_rows});
     }
     const std::int64_t fitting = target.outer_bytes / std::max<std::int64_t>(row_bytes, 1);
-    block_rows_ = std::min(fitting, kMostRows) / tile_rows_ * tile_rows_;
+    block_rows_ = std::min(fitting, most_rows) / tile_rows_ * tile_rows_;
     if (const auto rows = chain_.rows.constant(); rows && *rows < block_rows_) {
       block_rows_ = std::max<std::int64_t>(1, (*rows + tile_rows_ - 1) / tile_rows_) * tile_rows_;
     }
@@ -162,14 +190,25 @@ class ChainEmitter {
   }
 
   ContractBlocking blocking_of(const StagePlan& plan) const {
-    const Contraction& contraction = plan.contraction;
-    ContractBlocking blocking = contract_blocking(
-        *lowering_.options().target, compute_dtype(contraction.result->dtype()),
-        {block_rows_, contraction.columns, multiplied_depth(contraction, plan.on_matrix_unit),
-         /*packs_rows=*/true, contraction.parts, plan.on_matrix_unit});
+    const Blocking& chosen = lowering_.options().blocking;
+    ContractBlocking blocking = contract_blocking(*lowering_.options().target,
+                                                  compute_dtype(plan.contraction.result->dtype()),
+                                                  sizes_of(plan, block_rows_), chosen);
     blocking.rows = block_rows_;
-    if (!splits_columns_) blocking.columns = kPanels * blocking.tile_columns;
+    if (!splits_columns_) {
+      blocking.columns = (chosen.panels != 0 ? chosen.panels : kPanels) * blocking.tile_columns;
+    }
     return blocking;
+  }
+
+  static ContractSizes sizes_of(const StagePlan& plan, const Dim& rows) {
+    const Contraction& contraction = plan.contraction;
+    return {rows,
+            contraction.columns,
+            multiplied_depth(contraction, plan.on_matrix_unit),
+            /*packs_rows=*/true,
+            contraction.parts,
+            plan.on_matrix_unit};
   }
 
   // Reductions and what depends on them, row by row.
@@ -259,6 +298,7 @@ Expected<LoweredKernel> lower_chain(const Graph& group, const LowerOptions& opti
   OPWELD_CHECK(emitter.emit());
   LoweredKernel kernel = lowering.finish();
   kernel.rows_per_task = emitter.rows_per_task();
+  kernel.choices = emitter.choices();
   return kernel;
 }
 

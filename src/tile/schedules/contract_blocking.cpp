@@ -51,13 +51,6 @@ std::int64_t panels_per_task(std::int64_t panels, std::int64_t most, std::int64_
   return best;
 }
 
-// Rows and vectors of the register tiles that may beat the default: as many accumulators in other
-// proportions, of which wide ones suit few rows and narrow ones few columns.
-std::vector<std::pair<int, int>> register_tiles(const Target& target) {
-  if (target.vector_registers >= 32) return {{6, 4}, {12, 2}, {8, 3}, {3, 8}};
-  return {{6, 2}, {4, 3}, {3, 4}};
-}
-
 // Blocks of equal size rather than a short last one.
 std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t multiple) {
   return round_up_to(ceil_div(size, ceil_div(size, most)), multiple);
@@ -138,6 +131,11 @@ ContractBlocking contract_blocking(const Target& target, DType compute, const Co
   const std::int64_t wanted_ahead = ceil_div(blocking.tile_columns, tiles);
   blocking.ahead_stride = static_cast<int>(round_up_to(wanted_ahead, kAheadBytes / element));
   return blocking;
+}
+
+std::vector<std::pair<int, int>> register_tiles(const Target& target) {
+  if (target.vector_registers >= 32) return {{6, 4}, {12, 2}, {8, 3}, {3, 8}};
+  return {{6, 2}, {4, 3}, {3, 4}};
 }
 
 std::vector<Blocking> contract_candidates(const Target& target, DType compute,

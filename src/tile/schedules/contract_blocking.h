@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "graph/dtype.h"
 #include "support/dim.h"
@@ -55,6 +57,10 @@ ContractBlocking contract_blocking(const Target& target, DType compute, const Co
 // in what it comes to.
 std::vector<Blocking> contract_candidates(const Target& target, DType compute,
                                           const ContractSizes& sizes);
+
+// Rows and vectors of the register tiles that may beat the default: as many accumulators in other
+// proportions, of which wide ones suit few rows and narrow ones few columns.
+std::vector<std::pair<int, int>> register_tiles(const Target& target);
 
 // Width of the panels that a right operand of `columns` columns is packed into for vectors: as many
 // of them as pad the fewest columns. They are shared out evenly among the parts.
