@@ -110,21 +110,23 @@ TEST(AttentionSchedule, FewRowsSplitTheirKeys) {
 }
 
 TEST(AttentionSchedule, FewRowsKeepToMasks) {
-  for (const auto& [heads, queries] : {std::pair{2, 2}, std::pair{4, 3}}) {
-    const std::string sizes = std::to_string(queries) + ", t]";
-    const std::string all = "b, " + std::to_string(2 * heads) + ", " + sizes;
-    for (const std::string& mask : {std::string(), "bool[b, 1, " + sizes, "f32[" + all,
-                                    "bool[" + all, std::string("f32[b, 1, 1, t]")}) {
-      for (const std::string attributes :
-           {"causal = \"none\"", "causal = \"top_left\"",
-            "causal = \"bottom_right\", softcap = 1.5",
-            "causal = \"bottom_right\", window_left = 130",
-            "causal = \"none\", window_left = 0, window_right = 1"}) {
-        const GroupRunner group(decode(heads, queries, attributes, "f32", mask),
-                                KernelKind::Attention);
-        for (const std::int64_t keys : {1, 100, 700}) {
-          group.check({{"b", 2}, {"t", keys}, {"d", 16}, {"e", 16}});
-        }
+  const std::string attributes[] = {"causal = \"none\"", "causal = \"top_left\"",
+                                    "causal = \"bottom_right\", softcap = 1.5",
+                                    "causal = \"bottom_right\", window_left = 130",
+                                    "causal = \"none\", window_left = 0, window_right = 1"};
+  constexpr int kMasks = 5;
+  int turn = 0;  // both forms of inner loops meet every mask and all attributes
+  for (const std::string& rule : attributes) {
+    for (int mask = 0; mask < kMasks; ++mask) {
+      const auto& [heads, queries] = ++turn % 2 == 0 ? std::pair{2, 2} : std::pair{4, 3};
+      const std::string sizes = std::to_string(queries) + ", t]";
+      const std::string all = "b, " + std::to_string(2 * heads) + ", " + sizes;
+      const std::string masks[kMasks] = {"", "bool[b, 1, " + sizes, "f32[" + all, "bool[" + all,
+                                         "f32[b, 1, 1, t]"};
+      const GroupRunner group(decode(heads, queries, rule, "f32", masks[mask]),
+                              KernelKind::Attention);
+      for (const std::int64_t keys : {1, 100, 700}) {
+        group.check({{"b", 2}, {"t", keys}, {"d", 16}, {"e", 16}});
       }
     }
   }
