@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <fstream>
+#include <random>
 #include <thread>
 
 #include "tune/temporary_folder.h"
@@ -135,6 +137,32 @@ TEST(Tuning, EntriesThatMakeNoSenseAreLeftOut) {
   }
   EXPECT_THAT(parsed(R"({"blocking": {}, "gain": 0, "sizes": ""})"),
               UnorderedElementsAre(Pair("a", kDefault), Pair("b", kPanels)));
+}
+
+TEST(Tuning, WhateverTheBytesAreOnlySizesThatCouldBeComeOut) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(store_tuning(folder.path(), kMachine, {{"a", kTile}, {"b", kPanels}}));
+  const std::string whole = read(file_of(folder));
+  std::mt19937 random(1);
+  int kept = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    std::string text = whole;
+    for (auto changes = random() % 4 + 1; changes > 0; --changes) {
+      text[random() % text.size()] = static_cast<char>(random() % 256);
+    }
+    for (const auto& [name, choice] : parse_tuning(text, kMachine)) {
+      ++kept;
+      const tile::Blocking& blocking = choice.blocking;
+      for (const std::int64_t size :
+           {std::int64_t{blocking.tile_rows}, std::int64_t{blocking.tile_vectors}, blocking.depth,
+            blocking.rows, blocking.panels, blocking.queries, blocking.key_block}) {
+        ASSERT_GE(size, 0) << text;
+        ASSERT_LE(size, 1 << 20) << text;
+      }
+      ASSERT_TRUE(std::isfinite(choice.gain)) << text;
+    }
+  }
+  EXPECT_GT(kept, 0);
 }
 
 TEST(Tuning, WritersAtOnceLoseNothingAndReadersSeeWholeFiles) {
