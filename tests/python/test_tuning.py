@@ -107,6 +107,10 @@ def test_a_choice_is_used_told_and_changes_no_result(tool: Tool) -> None:
     assert "Tuning: FusedKernel_0 (matmul + relu): panels 2, " in chosen
     account, _ = tool("explain", "--json")
     assert len(json.loads(account)["tuning"]) == 1
+    times, _ = tool("bench", "--repeats", "1", "--json")
+    assert len(json.loads(times)["tuning"]) == 1
+    times, _ = tool("bench", "--repeats", "1")
+    assert "Tuning: FusedKernel_0" in times
     _, log = tool("run", OPWELD_LOG_LEVEL="1")
     assert "Tuning: FusedKernel_0" in log
     ignored, _ = tool("explain", OPWELD_TUNED="0")

@@ -118,6 +118,7 @@ struct BenchCommand {
       json.update(counts_json(stats));
       OPWELD_TRY(json["memory"],
                  memory_json(compiled.executable, tensors, contestant.single_launch));
+      json["tuning"] = compiled.tuning_log();
       if (profile) json["profile"] = profile_json(compiled.executable, stats);
       fmt::print("{}\n", json.dump());
       return {};
@@ -128,6 +129,7 @@ struct BenchCommand {
         contestant.level, middle * 1e3, repeats, stats.kernels, stats.launches,
         stats.launches == 1 ? "" : "es", human_bytes(static_cast<double>(stats.bytes_read)),
         human_bytes(static_cast<double>(stats.bytes_written)), compiled.seconds());
+    for (const std::string& line : compiled.tuning_log()) fmt::print("  {}\n", line);
     if (profile) print_profile(compiled.executable, stats);
     return {};
   }
