@@ -82,6 +82,27 @@ bool is_read_in_place(const Value* value) {
   return false;
 }
 
+// Columns of a head, where a reshape that splits the last axis is all that reads the value; else 0.
+std::int64_t head_of(const Value* value) {
+  const Node* const reader = only_reader(value);
+  if (reader == nullptr || reader->op() != "reshape") return 0;
+  const Shape& split = reader->result()->shape();
+  const Shape& whole = value->shape();
+  if (split.size() != whole.size() + 1) return 0;
+  if (!std::equal(whole.begin(), whole.end() - 1, split.begin())) return 0;
+  return split.back().constant().value_or(0);
+}
+
+// Whether they are split into heads of one size, and panels of weights of any target into whole
+// heads.
+bool are_heads(const Projections& projections) {
+  constexpr std::int64_t kWidestPanel = 64;
+  const std::int64_t head = head_of(projections.front().result);
+  if (head == 0 || head % kWidestPanel != 0) return false;
+  return std::ranges::all_of(projections,
+                             [&](const Projection& each) { return head_of(each.result) == head; });
+}
+
 // The pointwise operators that compute from the two results and from numbers alone.
 std::set<const Node*> pointwise_readers(const Value* left, const Value* right) {
   std::set<const Value*> values = {left, right};
@@ -258,7 +279,10 @@ Status merge_projections(Graph& graph) {
   }
   for (Projections& siblings : by_operand) {
     OPWELD_CHECK(merge_gate_pairs(graph, siblings));
-    std::erase_if(siblings, [](const Projection& each) { return !is_read_in_place(each.result); });
+    if (!are_heads(siblings)) {
+      std::erase_if(siblings,
+                    [](const Projection& each) { return !is_read_in_place(each.result); });
+    }
     if (siblings.size() > 1) OPWELD_CHECK(merge(graph, siblings));
   }
   return {};

@@ -19,8 +19,13 @@
 //   - two of equal width that pointwise operators alone bring together (act(g) * u): the schedule
 //     `contract` holds such a pair side by side in one register tile, epilogue included.
 //
+//   - projections that are all split into heads of the same size, which the matmul stores one by
+//     one, whoever reads them, turned and transposed if they are (see
+//     tile/schedules/head_segments.h).
+//
 // Refused are weights that are not constant, have batch axes, are read by something else as well,
-// or are empty; and a projection that is an output of the model, which would have to be copied.
+// or are empty; and a projection that is an output of the model as it is, which would have to be
+// copied.
 #pragma once
 
 #include "graph/graph.h"

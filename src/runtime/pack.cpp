@@ -17,11 +17,20 @@ struct Panels {
   std::int64_t depth = 0;         // K
   std::int64_t columns = 0;       // N, of all parts together
   std::int64_t parts = 1;         // matrices side by side
-  std::int64_t part_columns = 0;  // N of one of them
-  std::int64_t width = 0;         // columns of one part in one panel
-  std::int64_t count = 0;         // panels
+  std::int64_t part_columns = 0;  // N of one of them, or of the parts of one kind in all heads
+  std::int64_t head_columns =
+      0;                   // of one part of one head; of a matrix without heads, part_columns
+  std::int64_t width = 0;  // columns of one part in one panel
+  std::int64_t count = 0;  // panels
   bool pairs = false;
   std::int64_t padded_depth = 0;  // a multiple of what goes in pairs
+
+  // The first of a panel's columns of that part in the matrix.
+  [[nodiscard]] std::int64_t first_column(std::int64_t panel, std::int64_t part) const {
+    const std::int64_t head = panel * width / head_columns;
+    const std::int64_t within = panel * width % head_columns;
+    return (head * parts + part) * head_columns + within;
+  }
 };
 
 Panels panels_of(const Sizes& sizes, const tile::Param& param) {
@@ -34,7 +43,10 @@ Panels panels_of(const Sizes& sizes, const tile::Param& param) {
   panels.columns = sizes[sizes.size() - (transposed ? 2 : 1)];
   panels.parts = param.packed_parts;
   panels.part_columns = panels.columns / panels.parts;
+  panels.head_columns =
+      param.packed_head > 0 ? param.packed_head / panels.parts : panels.part_columns;
   panels.width = param.packed_columns / panels.parts;
+  assert(param.packed_head == 0 || panels.head_columns % panels.width == 0);
   panels.count = (panels.part_columns + panels.width - 1) / panels.width;
   panels.pairs = param.packed_pairs;
   constexpr std::int64_t kStep = tile::kMatrixDepth;
@@ -54,12 +66,11 @@ void pack_pairs(const std::byte* from, const Panels& panels, Steps steps, std::i
   const std::int64_t panel_columns = panels.width * panels.parts;
   const std::int64_t panel_bytes = panels.padded_depth * panel_columns * element;
   for (std::int64_t panel = 0; panel < panels.count; ++panel, to += panel_bytes) {
-    const std::int64_t first = panel * panels.width;
-    const std::int64_t count = std::min(panels.width, panels.part_columns - first);
+    const std::int64_t count = std::min(panels.width, panels.part_columns - panel * panels.width);
     for (std::int64_t k = 0; k < panels.depth; ++k) {
       for (std::int64_t part = 0; part < panels.parts; ++part) {
         const std::byte* const row =
-            from + (k * steps.row + (part * panels.part_columns + first) * steps.column) * element;
+            from + (k * steps.row + panels.first_column(panel, part) * steps.column) * element;
         std::byte* const pairs =
             to + ((k / 2 * panel_columns + part * panels.width) * 2 + k % 2) * element;
         for (std::int64_t j = 0; j < count; ++j) {
@@ -106,8 +117,7 @@ void pack_panels(const Tensor& matrix, const tile::Param& param, Tensor& packed)
       for (std::int64_t row_part = 0; row_part < panels.depth * panels.parts;
            ++row_part, to += panels.width * element) {
         const std::int64_t k = row_part / panels.parts;
-        const std::int64_t first =
-            row_part % panels.parts * panels.part_columns + panel * panels.width;
+        const std::int64_t first = panels.first_column(panel, row_part % panels.parts);
         const std::byte* row = from + (k * row_step + first * column_step) * element;
         if (column_step == 1) {
           std::memcpy(to, row, static_cast<std::size_t>(count * element));
@@ -136,6 +146,7 @@ struct Packing {
     return matrix.data() == wanted.data() && matrix.sizes() == wanted.sizes() &&
            param->packed_columns == wanted_param.packed_columns &&
            param->packed_parts == wanted_param.packed_parts &&
+           param->packed_head == wanted_param.packed_head &&
            param->packed_pairs == wanted_param.packed_pairs &&
            param->packed_from_transposed == wanted_param.packed_from_transposed;
   }

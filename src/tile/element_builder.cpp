@@ -134,16 +134,8 @@ Expected<Expr> ElementBuilder::element_where(Expr condition, const Value* value,
 
 Expected<Expr> ElementBuilder::view(const Node& node, std::span<const Expr> index) {
   const Value* operand = node.operand(0);
-  if (node.op() == "reshape") {
-    return element(operand, math_.through_reshape(index, operand->shape(), node.result()->shape()));
-  }
-  if (node.op() == "transpose") {
-    const Ints& permutation = node.attributes().ints("permutation");
-    Index inner(index.size());
-    for (std::size_t axis = 0; axis < index.size(); ++axis) {
-      inner[static_cast<std::size_t>(permutation[axis])] = index[axis];
-    }
-    return element(operand, inner);
+  if (node.op() == "reshape" || node.op() == "transpose" || node.op() == "slice") {
+    return element(operand, index_into_operand(node, index));
   }
   if (node.op() == "expand") return element(operand, broadcast_index(operand, index));
   if (node.op() == "tile") {
@@ -153,7 +145,6 @@ Expected<Expr> ElementBuilder::view(const Node& node, std::span<const Expr> inde
     }
     return element(operand, inner);
   }
-  if (node.op() == "slice") return slice(node, index);
   if (node.op() == "concat") return concat(node, index);
   if (node.op() == "pad") return pad(node, index);
   if (node.op() == "gather") return gather(node, index);
@@ -161,14 +152,25 @@ Expected<Expr> ElementBuilder::view(const Node& node, std::span<const Expr> inde
   return fail("operator '{}' has no element form", node.op());
 }
 
-Expected<Expr> ElementBuilder::slice(const Node& node, std::span<const Expr> index) {
-  const Shape& starts = node.attributes().shape("starts");
-  const Ints& steps = node.attributes().ints("steps");
+Index ElementBuilder::index_into_operand(const Node& view, std::span<const Expr> index) {
+  if (view.op() == "reshape") {
+    return math_.through_reshape(index, view.operand(0)->shape(), view.result()->shape());
+  }
   Index inner(index.size());
+  if (view.op() == "transpose") {
+    const Ints& permutation = view.attributes().ints("permutation");
+    for (std::size_t axis = 0; axis < index.size(); ++axis) {
+      inner[static_cast<std::size_t>(permutation[axis])] = index[axis];
+    }
+    return inner;
+  }
+  assert(view.op() == "slice");
+  const Shape& starts = view.attributes().shape("starts");
+  const Ints& steps = view.attributes().ints("steps");
   for (std::size_t axis = 0; axis < index.size(); ++axis) {
     inner[axis] = math_.add(math_.mul(index[axis], Dim(steps[axis])), math_.size(starts[axis]));
   }
-  return element(node.operand(0), inner);
+  return inner;
 }
 
 // The operands lie one after the other along the axis; each lane reads the one it falls into.
@@ -179,6 +181,17 @@ Expected<Expr> ElementBuilder::concat(const Node& node, std::span<const Expr> in
   ExprPool& exprs = pool();
   Dim start = 0;
   Expr result = kNoExpr;
+  for (const Value* operand : node.operands()) {
+    const Dim end = start + operand->shape()[axis];
+    const auto past = math_.past(index[axis], start);
+    if (past && math_.below(*past, operand->shape()[axis])) {
+      Index inner(index.begin(), index.end());
+      inner[axis] = *past;
+      return element(operand, inner);
+    }
+    start = end;
+  }
+  start = 0;
   for (const Value* operand : node.operands()) {
     const Dim end = start + operand->shape()[axis];
     const Expr reached = exprs.binary(ExprKind::Le, math_.size(start), index[axis]);

@@ -54,6 +54,8 @@ class ElementBuilder {
   // its positions, are made, so the index has to be one that exists.
   Status prefetch(const Value* value, std::span<const Expr> index, Expr column, Expr row);
 
+  // Where a reshape, transpose or slice finds, in its operand, the element at `index`.
+  Index index_into_operand(const Node& view, std::span<const Expr> index);
   // Index of an operand that broadcasts into a result that is asked for at `index`.
   Index broadcast_index(const Value* operand, std::span<const Expr> index);
 
@@ -84,7 +86,6 @@ class ElementBuilder {
   Expected<Expr> compute(const Value* value, std::span<const Expr> index);
   Expected<Expr> pointwise(const Node& node, std::span<const Expr> index);
   Expected<Expr> view(const Node& node, std::span<const Expr> index);
-  Expected<Expr> slice(const Node& node, std::span<const Expr> index);
   Expected<Expr> concat(const Node& node, std::span<const Expr> index);
   Expected<Expr> pad(const Node& node, std::span<const Expr> index);
   Expected<Expr> gather(const Node& node, std::span<const Expr> index);

@@ -127,7 +127,22 @@ Expr IndexMath::sub(Expr a, Expr b) {
   const auto right = known(b);
   if (left && right) return size(*left - *right);
   if (right && *right == Dim(0)) return a;
+  if (right) {
+    if (const auto rest = past(a, *right)) return *rest;
+  }
   return pool_.binary(ExprKind::Sub, a, b);
+}
+
+std::optional<Expr> IndexMath::past(Expr a, const Dim& start) {
+  if (start == Dim(0)) return a;
+  std::vector<Expr> terms;
+  collect_terms(pool_, a, terms);
+  const auto number =
+      std::find_if(terms.begin(), terms.end(), [&](Expr term) { return known(term).has_value(); });
+  if (number == terms.end() || !provably_le(start, *known(*number))) return std::nullopt;
+  *number = size(*known(*number) - start);
+  return std::accumulate(terms.begin() + 1, terms.end(), terms.front(),
+                         [this](Expr sum, Expr next) { return add(sum, next); });
 }
 
 Expr IndexMath::mul(Expr a, const Dim& factor) {

@@ -28,6 +28,8 @@ class IndexMath {
   Expr size(const Dim& dim);
   Expr add(Expr a, Expr b);
   Expr sub(Expr a, Expr b);
+  // a - start, where a is a sum that shows to be no less; its other terms are >= 0, as indices are.
+  std::optional<Expr> past(Expr a, const Dim& start);
   Expr mul(Expr a, const Dim& factor);
   Expr div(Expr a, const Dim& divisor);  // floor; a >= 0, divisor > 0
   Expr mod(Expr a, const Dim& divisor);
@@ -49,9 +51,9 @@ class IndexMath {
   [[nodiscard]] std::optional<Dim> known(Expr a) const;
   // An exclusive upper bound, if one can be shown.
   [[nodiscard]] std::optional<Dim> bound(Expr a) const;
+  [[nodiscard]] bool below(Expr a, const Dim& limit) const;
 
  private:
-  [[nodiscard]] bool below(Expr a, const Dim& limit) const;
   // a == base * factor
   struct Term {
     Expr base;

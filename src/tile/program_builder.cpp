@@ -38,9 +38,9 @@ MemoryRef ProgramBuilder::output(std::string_view name, DType dtype, Shape shape
 }
 
 MemoryRef ProgramBuilder::packed_input(std::string_view name, DType dtype, Shape shape, int columns,
-                                       bool from_transposed, int parts, bool pairs) {
+                                       bool from_transposed, int parts, bool pairs, int head) {
   program_.params.push_back({unique(name), dtype, std::move(shape), Param::Role::Input, columns,
-                             from_transposed, parts, pairs});
+                             from_transposed, parts, head, pairs});
   return {Access::Memory::Param, static_cast<int>(program_.params.size()) - 1};
 }
 

@@ -64,7 +64,7 @@ class ProgramBuilder {
   MemoryRef output(std::string_view name, DType dtype, Shape shape);
   // A constant matrix of panels, `shape` as packed (see Param::packed_columns).
   MemoryRef packed_input(std::string_view name, DType dtype, Shape shape, int columns,
-                         bool from_transposed, int parts = 1, bool pairs = false);
+                         bool from_transposed, int parts = 1, bool pairs = false, int head = 0);
   // What the tasks share; after all inputs and outputs. A counter is i32.
   MemoryRef shared(std::string_view name, DType dtype, Shape shape);
   MemoryRef counter(std::string_view name, Shape shape);

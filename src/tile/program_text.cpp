@@ -42,9 +42,10 @@ std::string param_text(const Param& param) {
   if (param.role == Param::Role::Counter) return head + "counter";
   if (param.packed_columns == 0) return head + "in";
   return head +
-         fmt::format("packed({}{}{}{})", param.packed_columns,
+         fmt::format("packed({}{}{}{}{})", param.packed_columns,
                      param.packed_from_transposed ? " transposed" : "",
                      param.packed_parts > 1 ? fmt::format(" parts {}", param.packed_parts) : "",
+                     param.packed_head > 0 ? fmt::format(" heads {}", param.packed_head) : "",
                      param.packed_pairs ? " pairs" : "");
 }
 

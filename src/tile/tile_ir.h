@@ -5,8 +5,8 @@
 //
 //   program   := "kernel" name "(" param,* ")" sizes? grid? buffer* block
 //   param     := name ":" dtype "[" dim,* "]" ("in" | "out" | "packed(" columns ["transposed"]
-//                                                         ["parts" n] ["pairs"] ")" | "shared" |
-//                                                         "counter")
+//                                                         ["parts" n] ["heads" n] ["pairs"] ")" |
+//                                                         "shared" | "counter")
 //   sizes     := "sizes" symbol,+                         what is known of each, from Dim
 //   grid      := "grid" (loop "in" expr ["step" n]),+     every combination is one task
 //   buffer    := "buffer" name ":" dtype "[" dim,* "]" ("cache" | "outer" | "register")
@@ -99,6 +99,9 @@ struct Param {
   // panel holds c / parts columns of each, in that order: what a task makes of element n of all of
   // them is in one register tile.
   int packed_parts = 1;
+  // Non-zero: the matrix is a row of heads of so many columns each, and the parts are those of a
+  // head, not of the whole.
+  int packed_head = 0;
   // The depth goes in pairs, as matrix units read it: zeros pad K to a multiple of kMatrixDepth,
   // and the panels are [.., ceil(N / c), K / 2, c, 2]; the last two axes are counted as one.
   bool packed_pairs = false;

@@ -34,7 +34,6 @@ struct StagePlan {
   const ChainStage* stage;
   // Of a matmul:
   Contraction contraction = {};
-  std::vector<DomainOutput> results = {};
   bool on_matrix_unit = false;
 };
 
@@ -141,8 +140,10 @@ class ChainEmitter {
       return fail("weights are no constant of their own");
     }
     if (plan.contraction.rows != chain_.rows) return fail("its stages have different rows");
-    OPWELD_TRY(plan.results,
-               find_results(plan.stage->nodes, wanted(*plan.stage), plan.contraction));
+    OPWELD_CHECK(find_results(plan.stage->nodes, wanted(*plan.stage), plan.contraction));
+    if (plan.contraction.head != 0 && !plan.stage->held.empty()) {
+      return fail("a later stage reads what is split into heads");
+    }
     plan.on_matrix_unit =
         on_matrix_unit(plan.contraction, lowering_.options(), holds(plan.contraction.a));
     request_packed_weights(lowering_, plan.contraction, plan.on_matrix_unit);
@@ -253,12 +254,9 @@ class ChainEmitter {
     if (!held.has(contraction.a)) {
       form.strided_rows = strided_rows(lowering_, contraction, plan.on_matrix_unit);
     }
-    form.store = [&](const ContractElement& element) -> Status {
-      for (const DomainOutput& output : plan.results) {
-        OPWELD_CHECK(
-            store_output(output, element.index, element.column, element.inside, held, *plan.stage));
-      }
-      return {};
+    OPWELD_CHECK(check_heads(contraction, form.blocking));
+    form.store = [&](const DomainOutput& output, const ContractElement& element) {
+      return store_output(output, element.index, element.column, element.inside, held, *plan.stage);
     };
     ContractTask task(lowering_, contraction, std::move(form));
     if (splits_columns_) return task.emit({{}, row0_, row_count_, column0_});

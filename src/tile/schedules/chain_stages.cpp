@@ -85,16 +85,20 @@ class ChainFinder {
   Status check_rows() {
     std::optional<Dim> rows;
     for (const ChainStage& stage : chain_.stages) {
-      for (const auto* values : {&stage.held, &stage.outputs}) {
-        for (const Value* value : *values) {
-          if (value->rank() < 1) return fail("a stage makes a number, not rows");
-          const Dim here = merged_rows(value->shape());
-          if (rows && *rows != here) return fail("its stages have different rows");
-          rows = here;
-        }
+      // What a matmul makes may be stored behind views of its result.
+      std::vector<const Value*> made = stage.held;
+      if (stage.matmul != nullptr) {
+        if (stage.matmul->operand(1)->rank() != 2) return fail("weights have batch axes");
+        made.push_back(stage.matmul->result());
+      } else {
+        made.insert(made.end(), stage.outputs.begin(), stage.outputs.end());
       }
-      if (stage.matmul == nullptr) continue;
-      if (stage.matmul->operand(1)->rank() != 2) return fail("weights have batch axes");
+      for (const Value* value : made) {
+        if (value->rank() < 1) return fail("a stage makes a number, not rows");
+        const Dim here = merged_rows(value->shape());
+        if (rows && *rows != here) return fail("its stages have different rows");
+        rows = here;
+      }
     }
     if (!rows) return fail("nothing reads what it makes");
     chain_.rows = *rows;

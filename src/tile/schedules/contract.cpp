@@ -55,7 +55,7 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
                                        std::string name) {
   OPWELD_TRY(Contraction contraction, find_contraction(group));
   if (!is_float(contraction.result->dtype())) return fail("integer matmuls are run by a call");
-  OPWELD_TRY(const std::vector<DomainOutput> outputs, find_outputs(group, contraction));
+  OPWELD_CHECK(find_outputs(group, contraction));
   GroupLowering lowering(group, options, std::move(name));
   ContractTask::Form form;
   form.on_matrix_unit = on_matrix_unit(contraction, options);
@@ -70,11 +70,9 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
                                contraction.parts,
                                form.on_matrix_unit};
   form.blocking = contract_blocking(*options.target, compute, sizes, options.blocking);
-  form.store = [&](const ContractElement& element) -> Status {
-    for (const DomainOutput& output : outputs) {
-      OPWELD_CHECK(lowering.store(output, element.index, element.inside));
-    }
-    return {};
+  OPWELD_CHECK(check_heads(contraction, form.blocking));
+  form.store = [&](const DomainOutput& output, const ContractElement& element) {
+    return lowering.store(output, element.index, element.inside);
   };
   const std::int64_t block_rows = form.blocking.rows;
   ContractTask task(lowering, contraction, std::move(form));

@@ -51,7 +51,14 @@ void request_packed_weights(GroupLowering& lowering, const Contraction& contract
                           ? kMatrixColumns
                           : packed_columns(*lowering.options().target, compute, contraction.columns,
                                            contraction.parts, lowering.options().blocking);
-  lowering.request_packed(contraction.weights, columns, contraction.parts, on_matrix_unit);
+  lowering.request_packed(contraction.weights, columns, contraction.parts, on_matrix_unit,
+                          static_cast<int>(contraction.head));
+}
+
+Status check_heads(const Contraction& contraction, const ContractBlocking& blocking) {
+  if (contraction.head % blocking.tile_columns == 0) return {};
+  return fail("a head of {} columns is cut by panels of {}", contraction.head,
+              blocking.tile_columns);
 }
 
 std::optional<StridedOperand> strided_rows(const GroupLowering& lowering,
@@ -168,9 +175,10 @@ Status ContractTask::emit_tile(int rows, Expr run_row, Expr panel, Expr depth0, 
                                }));
   if (last) {
     const auto sum_at = [&](Expr i, Expr j) { return program_.at(tile, {i, j}); };
-    return each_tile_vector(lowering_, compute_, rows, tile_width_, [&](Expr i, Expr j) {
-      return store_results(sum_at, i, j, row, panel);
-    });
+    const auto visit = [&](const TileVectorBody& body) {
+      return each_tile_vector(lowering_, compute_, rows, tile_width_, body);
+    };
+    return store_tile(visit, sum_at, row, panel);
   }
   return each_tile_vector(
       lowering_, compute_, rows, blocking_.tile_columns, [&](Expr i, Expr j) -> Status {
@@ -213,15 +221,19 @@ Status ContractTask::emit_matrix_tile(Expr rows, Expr row, Expr panel, Expr dept
   const auto sum_at = [&](Expr i, Expr j) {
     return program_.at_offset(sums, math_.add(start, math_.add(math_.mul(i, Dim(width)), j)));
   };
-  return lowering_.serial("r", rows, Dim(blocking_.tile_rows), [&](Expr i) {
-    Status status;
-    const int unroll = tile_width_ / lowering_.lanes();
-    program_.vector("j", tile_width_, {.unroll = unroll, .lanes = lowering_.lanes()}, [&](Expr j) {
-      const ElementBuilder::Scope scope(lowering_.elements());
-      status = store_results(sum_at, i, j, row, panel);
+  const auto visit = [&](const TileVectorBody& body) {
+    return lowering_.serial("r", rows, Dim(blocking_.tile_rows), [&](Expr i) {
+      Status status;
+      const ProgramBuilder::VectorOptions options{.unroll = tile_width_ / lowering_.lanes(),
+                                                  .lanes = lowering_.lanes()};
+      program_.vector("j", tile_width_, options, [&](Expr j) {
+        const ElementBuilder::Scope scope(lowering_.elements());
+        status = body(i, j);
+      });
+      return status;
     });
-    return status;
-  });
+  };
+  return store_tile(visit, sum_at, row, panel);
 }
 
 MemoryRef ContractTask::sums_of_tile() {
@@ -402,16 +414,14 @@ Status ContractTask::pack_columns(Expr depth0, Expr depth) {
   return status;
 }
 
-Status ContractTask::define_products(SumAt sum_at, Expr i, Expr j, const Index& index,
+Status ContractTask::define_products(SumAt sum_at, Expr i, Expr j, const std::vector<Index>& places,
                                      Expr inside) {
-  std::vector<std::pair<Index, Expr>> products;
-  for (int part = 0; part < contraction_.parts; ++part) {
-    Index at = index;
-    at.back() = math_.add(at.back(), math_.size(contraction_.columns * part));
-    const Expr column = math_.add(j, math_.constant(part * tile_width_));
+  std::vector<Expr> products;
+  for (std::size_t part = 0; part < places.size(); ++part) {
+    const Expr column = math_.add(j, math_.constant(static_cast<std::int64_t>(part) * tile_width_));
     Expr product = program_.load(sum_at(i, column));
     if (contraction_.bias != nullptr) {
-      const Index place = {place_.batch.front(), at.back()};
+      const Index place = {place_.batch.front(), places[part].back()};
       OPWELD_TRY(const Expr bias,
                  inside == kNoExpr
                      ? lowering_.elements().element(contraction_.bias, place)
@@ -421,36 +431,117 @@ Status ContractTask::define_products(SumAt sum_at, Expr i, Expr j, const Index& 
     if (lowering_.options().strict) {
       product = program_.exprs().store(product, contraction_.result->dtype());
     }
-    products.emplace_back(std::move(at), product);
+    products.push_back(product);
   }
   lowering_.elements().define(contraction_.result, [=](std::span<const Expr> asked) {
-    for (const auto& [at, product] : products) {
-      if (std::equal(asked.begin(), asked.end(), at.begin(), at.end())) return product;
+    for (std::size_t part = 0; part < places.size(); ++part) {
+      const Index& place = places[part];
+      if (std::equal(asked.begin(), asked.end(), place.begin(), place.end())) return products[part];
     }
     return kNoExpr;
   });
   return {};
 }
 
-Status ContractTask::store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel) {
+Status ContractTask::store_tile(VisitTile visit, SumAt sum_at, Expr row, Expr panel) {
+  if (contraction_.head == 0) {
+    return visit([&](Expr i, Expr j) { return store_results(sum_at, i, j, row, panel); });
+  }
+  if (!contraction_.outputs.empty()) {
+    OPWELD_CHECK(
+        visit([&](Expr i, Expr j) { return store_heads(sum_at, i, j, row, panel, nullptr); }));
+  }
   ExprPool& exprs = program_.exprs();
+  const Expr column = math_.mul(math_.add(place_.column0, panel), Dim(contraction_.parts));
+  for (const HeadSegment& segment : contraction_.segments) {
+    const Expr begun = exprs.binary(ExprKind::Le, math_.size(segment.first()), column);
+    const Expr not_ended =
+        exprs.binary(ExprKind::Lt, column, math_.size(segment.first() + segment.columns()));
+    Status status;
+    program_.when(exprs.binary(ExprKind::And, begun, not_ended), [&] {
+      const ElementBuilder::Scope scope(lowering_.elements());
+      status =
+          visit([&](Expr i, Expr j) { return store_heads(sum_at, i, j, row, panel, &segment); });
+    });
+    OPWELD_CHECK(status);
+  }
+  return {};
+}
+
+Index ContractTask::row_index(Expr m) {
+  const Expr zero = math_.constant(0);
+  Index index = contraction_.merges_rows
+                    ? merged_index(math_, contraction_.result->shape(), m, zero)
+                    : operand_index(contraction_.result, m, zero);
+  for (std::size_t axis = 0; axis + 1 < index.size(); ++axis) {
+    if (contraction_.result->shape()[axis] == Dim(1)) index[axis] = zero;
+  }
+  return index;
+}
+
+Status ContractTask::store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel) {
   const Expr m = math_.add(place_.row0, math_.add(row, i));
   math_.set_bound(m, contraction_.rows);
-  const Expr n = math_.add(place_.column0, math_.add(panel, j));
+  Expr n = math_.add(place_.column0, math_.add(panel, j));
   math_.set_bound(n, contraction_.columns);
-  Index index = contraction_.merges_rows ? merged_index(math_, contraction_.result->shape(), m, n)
-                                         : operand_index(contraction_.result, m, n);
-  for (std::size_t axis = 0; axis < index.size(); ++axis) {
-    const bool is_column = axis + 1 == index.size();
-    const Dim& size = is_column ? contraction_.columns : contraction_.result->shape()[axis];
-    if (size == Dim(1)) index[axis] = math_.constant(0);
-  }
   const bool whole_panels = contraction_.columns.divisible_by(tile_width_);
   const Expr inside =
-      whole_panels ? kNoExpr : exprs.binary(ExprKind::Lt, n, math_.size(contraction_.columns));
-  OPWELD_CHECK(define_products(sum_at, i, j, index, inside));
+      whole_panels ? kNoExpr
+                   : program_.exprs().binary(ExprKind::Lt, n, math_.size(contraction_.columns));
+  if (contraction_.columns == Dim(1)) n = math_.constant(0);
+  Index index = row_index(m);
+  index.back() = n;
+  std::vector<Index> places;
+  for (int part = 0; part < contraction_.parts; ++part) {
+    places.push_back(index);
+    places.back().back() = math_.add(n, math_.size(contraction_.columns * part));
+  }
+  OPWELD_CHECK(define_products(sum_at, i, j, places, inside));
   if (form_.held != nullptr) form_.held->at_row(m, math_.add(row, i));
-  return form_.store({std::move(index), n, inside});
+  for (const DomainOutput& output : contraction_.outputs) {
+    OPWELD_CHECK(form_.store(output, {index, n, inside}));
+  }
+  return {};
+}
+
+Status ContractTask::store_heads(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel,
+                                 const HeadSegment* segment) {
+  const Expr m = math_.add(place_.row0, math_.add(row, i));
+  math_.set_bound(m, contraction_.rows);
+  const Dim half = contraction_.head / contraction_.parts;
+  const Expr first = math_.add(place_.column0, panel);
+  Expr head = math_.div(first, half);
+  const Expr within = math_.add(math_.mod(first, half), j);
+  math_.set_bound(within, half);
+  if (segment != nullptr) {
+    const Dim heads = floor_div(segment->columns(), Dim(contraction_.head));
+    head = math_.sub(head, math_.size(floor_div(segment->first(), Dim(contraction_.head))));
+    if (heads == Dim(1)) head = math_.constant(0);
+    math_.set_bound(head, heads);
+  }
+  std::vector<Index> places;  // of the products in the result
+  std::vector<Index> stored;  // of the elements in what is stored
+  for (int part = 0; part < contraction_.parts; ++part) {
+    const Expr in_head = math_.add(within, math_.size(half * part));
+    if (part > 0) math_.set_bound(in_head, Dim(contraction_.head));
+    Index index = row_index(m);
+    index.back() = math_.add(math_.mul(head, Dim(contraction_.head)), in_head);
+    if (segment != nullptr) {
+      index = index_behind(math_, *segment, index, index.back());
+      places.push_back(index_before(lowering_.elements(), *segment, index));
+    } else {
+      places.push_back(index);
+    }
+    stored.push_back(std::move(index));
+  }
+  OPWELD_CHECK(define_products(sum_at, i, j, places, kNoExpr));
+  if (form_.held != nullptr) form_.held->at_row(m, math_.add(row, i));
+  for (const DomainOutput& output : segment != nullptr ? segment->outputs : contraction_.outputs) {
+    for (const Index& index : stored) {
+      OPWELD_CHECK(form_.store(output, {index, index.back(), kNoExpr}));
+    }
+  }
+  return {};
 }
 
 }  // namespace opweld::tile

@@ -10,6 +10,7 @@
 #include "tile/schedules/contract_blocking.h"
 #include "tile/schedules/contraction.h"
 #include "tile/schedules/group_lowering.h"
+#include "tile/schedules/head_segments.h"
 #include "tile/schedules/held_values.h"
 #include "tile/schedules/register_tile.h"
 #include "tile/schedules/row_groups.h"
@@ -32,8 +33,8 @@ class ContractTask {
     std::optional<StridedOperand> strided_rows = {};
     // What earlier stages of the task left on chip, the left operand perhaps; null: nothing.
     HeldValues* held = nullptr;
-    // What becomes of an element; called once for every vector of them.
-    std::function<Status(const ContractElement&)> store;
+    // Stores an element of an output of the contraction; called once for every vector of them.
+    std::function<Status(const DomainOutput&, const ContractElement&)> store;
   };
   // After bind_params.
   ContractTask(GroupLowering& lowering, const Contraction& contraction, Form form);
@@ -89,10 +90,20 @@ class ContractTask {
 
   // Where the sums of a tile lie: row i, column j of all parts.
   using SumAt = FunctionRef<Access(Expr i, Expr j)>;
-  // The products of element (m, n), one for each part, from a tile; those of columns past the end,
-  // not `inside`, mean nothing.
-  Status define_products(SumAt sum_at, Expr i, Expr j, const Index& index, Expr inside);
+  // Visits every vector of a tile: row i, column j of each part.
+  using VisitTile = FunctionRef<Status(const TileVectorBody&)>;
+  // Stores a tile that is complete, at row `row` and column `panel` of the task's.
+  Status store_tile(VisitTile visit, SumAt sum_at, Expr row, Expr panel);
+  // The products of a place in the tile, one for each part, which stand at `places` of the result;
+  // those of columns past the end, not `inside`, mean nothing.
+  Status define_products(SumAt sum_at, Expr i, Expr j, const std::vector<Index>& places,
+                         Expr inside);
   Status store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel);
+  // Both halves of a head's columns; of the segment, or, null, over the result as a whole.
+  Status store_heads(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel,
+                     const HeadSegment* segment);
+  // The index in the result of its row m; column 0.
+  Index row_index(Expr m);
 
   GroupLowering& lowering_;
   ProgramBuilder& program_;
@@ -124,6 +135,9 @@ Index merged_index(IndexMath& math, const Shape& shape, Expr row, Expr last);
 // subnormals for zero, so strict numerics do without. A left operand that the kernel computes is
 // f32 there; the unit would have it rounded. `held`: it is computed, but rounded and on chip.
 bool on_matrix_unit(const Contraction& contraction, const LowerOptions& options, bool held = false);
+
+// A head's halves must be whole panels; says what is wrong.
+Status check_heads(const Contraction& contraction, const ContractBlocking& blocking);
 
 // Has the weights packed as the micro-kernel reads them, if they are constant. Before bind_params.
 void request_packed_weights(GroupLowering& lowering, const Contraction& contraction,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/op.h"
+#include "tile/schedules/head_segments.h"
 
 namespace opweld::tile {
 
@@ -82,21 +83,27 @@ Shape shape_of_parts(std::span<const Node* const> nodes, const Contraction& cont
 
 }  // namespace
 
-Expected<std::vector<DomainOutput>> find_outputs(const Graph& group, Contraction& contraction) {
+Status find_outputs(const Graph& group, Contraction& contraction) {
   return find_results(nodes_of(group), outputs_of(group), contraction);
 }
 
-Expected<std::vector<DomainOutput>> find_results(std::span<const Node* const> nodes,
-                                                 std::span<const Value* const> results,
-                                                 Contraction& contraction) {
+Status find_results(std::span<const Node* const> nodes, std::span<const Value* const> results,
+                    Contraction& contraction) {
   constexpr std::string_view kRefusal = "an output does not have the shape of the matmul's result";
-  auto outputs = outputs_over(results, contraction.result->shape(), kRefusal);
-  if (outputs) return outputs;
-  const Shape shape = shape_of_parts(nodes, contraction);
-  if (shape.empty()) return outputs;
-  contraction.parts = kMostParts;
-  contraction.columns = shape.back();
-  return outputs_over(results, shape, kRefusal);
+  if (auto outputs = outputs_over(results, contraction.result->shape(), kRefusal)) {
+    contraction.outputs = std::move(*outputs);
+    return {};
+  }
+  if (const Shape shape = shape_of_parts(nodes, contraction); !shape.empty()) {
+    if (auto outputs = outputs_over(results, shape, kRefusal)) {
+      contraction.parts = kMostParts;
+      contraction.columns = shape.back();
+      contraction.outputs = std::move(*outputs);
+      return {};
+    }
+  }
+  if (!find_head_segments(nodes, results, contraction)) return fail("{}", kRefusal);
+  return {};
 }
 
 std::string contract_class(const Contraction& contraction, const ContractSizes& sizes) {

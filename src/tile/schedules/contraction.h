@@ -9,6 +9,17 @@
 
 namespace opweld::tile {
 
+// Some of the columns, heads side by side: what is stored of them lies behind views.
+struct HeadSegment {
+  std::vector<const Node*> views;  // the first is the slice of columns
+  std::vector<DomainOutput> outputs;
+
+  [[nodiscard]] const Dim& first() const {
+    return views.front()->attributes().shape("starts").back();
+  }
+  [[nodiscard]] const Dim& columns() const { return views.front()->result()->shape().back(); }
+};
+
 // The matmul of a group: result [batch..., M, N] = a [.., M, K] . b [.., K, N]; of a grouped one,
 // result [M, N] = a [M, K] . b [group, K, N].
 struct Contraction {
@@ -26,6 +37,12 @@ struct Contraction {
   bool merges_rows = false;
   bool grouped = false;
   const Value* bias = nullptr;  // of a grouped one, [group, N]
+  // What is stored over the result, or over parts of it.
+  std::vector<DomainOutput> outputs;
+  // Columns of a head where what is stored are segments of heads (see head_segments.h); the parts
+  // are then the halves of each head. Else 0.
+  std::int64_t head = 0;
+  std::vector<HeadSegment> segments;
 };
 
 // Fails where the group is not one matmul and what reads it.
@@ -33,12 +50,12 @@ Expected<Contraction> find_contraction(const Graph& group);
 // Of one matmul among others.
 Contraction contraction_of(const Node& node);
 
-// The outputs over the result of the matmul, or over parts of it, which it then notes.
-Expected<std::vector<DomainOutput>> find_outputs(const Graph& group, Contraction& contraction);
+// Finds where the outputs are over the result of the matmul, over parts of it or over heads, and
+// notes it in the contraction.
+Status find_outputs(const Graph& group, Contraction& contraction);
 // The same of part of a group: of what the nodes make, `results` are wanted.
-Expected<std::vector<DomainOutput>> find_results(std::span<const Node* const> nodes,
-                                                 std::span<const Value* const> results,
-                                                 Contraction& contraction);
+Status find_results(std::span<const Node* const> nodes, std::span<const Value* const> results,
+                    Contraction& contraction);
 
 // The class of its kernel (BlockingChoices::shape).
 std::string contract_class(const Contraction& contraction, const ContractSizes& sizes);

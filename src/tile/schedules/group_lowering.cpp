@@ -83,7 +83,7 @@ void GroupLowering::bind_params() {
 MemoryRef GroupLowering::bind_constant(const Value* value, const std::string& name) {
   const auto packed = packed_.find(value);
   if (packed == packed_.end()) return program_.input(name, value->dtype(), value->shape());
-  const auto [columns, parts, pairs] = packed->second;
+  const auto [columns, parts, pairs, head] = packed->second;
   Shape shape = value->shape();
   const Dim depth = shape[shape.size() - 2];
   const Dim panels = ceil_div(floor_div(shape.back(), Dim(parts)), Dim(columns / parts));
@@ -94,7 +94,7 @@ MemoryRef GroupLowering::bind_constant(const Value* value, const std::string& na
   } else {
     shape.insert(shape.end(), {panels, depth, columns});
   }
-  return program_.packed_input(name, value->dtype(), shape, columns, false, parts, pairs);
+  return program_.packed_input(name, value->dtype(), shape, columns, false, parts, pairs, head);
 }
 
 Expr GroupLowering::grid(const std::string& name, const Dim& extent, std::int64_t step) {

@@ -42,10 +42,11 @@ class GroupLowering {
   GroupLowering(const Graph& group, const LowerOptions& options, std::string name);
 
   // Asks for a constant matrix [.., K, N] in panels of `columns` columns, an equal share of them
-  // from each of the `parts` matrices that lie side by side in it, and with its depth in `pairs`
-  // (see Param). Before bind_params.
-  void request_packed(const Value* constant, int columns, int parts = 1, bool pairs = false) {
-    packed_[constant] = {columns, parts, pairs};
+  // from each of the `parts` matrices that lie side by side in it, or in each `head` of it, and
+  // with its depth in `pairs` (see Param). Before bind_params.
+  void request_packed(const Value* constant, int columns, int parts = 1, bool pairs = false,
+                      int head = 0) {
+    packed_[constant] = {columns, parts, pairs, head};
   }
   // Inputs, constants of more than one element and outputs become params, in that order.
   void bind_params();
@@ -106,6 +107,7 @@ class GroupLowering {
     int columns;
     int parts;
     bool pairs;
+    int head;
   };
   std::map<const Value*, Packing> packed_;
   std::map<const Value*, MemoryRef> output_params_;
