@@ -80,13 +80,13 @@ TEST(Legality, AChainWantsRowsForEveryCore) {
   for (const RuleSet rules : kRuleSets) {
     PlanSettings settings = with_rules(rules);
     settings.target.cores = 2;
-    EXPECT_EQ(edge_of(two_matmuls("96"), settings), "fused");
-    EXPECT_EQ(edge_of(two_matmuls("95"), settings), "fused");
+    EXPECT_EQ(edge_of(two_matmuls("192"), settings), "fused");
+    EXPECT_EQ(edge_of(two_matmuls("191"), settings), "fused");
     EXPECT_EQ(edge_of(two_matmuls("60"), settings),
-              "F-COST: a thread would have 30 rows at the least, and 48 pay for going through all "
+              "F-COST: a thread would have 30 rows at the least, and 96 pay for going through all "
               "weights");
     EXPECT_EQ(edge_of(two_matmuls("n"), settings),
-              "F-COST: a thread would have 1 rows at the least, and 48 pay for going through all "
+              "F-COST: a thread would have 1 rows at the least, and 96 pay for going through all "
               "weights");
   }
 }
