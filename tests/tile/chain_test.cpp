@@ -80,6 +80,17 @@ TEST(ChainSchedule, ANormOfALongRowGoesThroughBlocksOfDepth) {
   for (const std::int64_t s : {1, 7, 90}) runner.check({{"b", 1}, {"s", s}});
 }
 
+TEST(ChainSchedule, RowsThatDoNotFitOnTheChipAreRefused) {
+  const std::string text = R"(graph g(%x: f32[s, 3000000]) {
+    %w = constant {value = f32[3000000, 1] random 4}
+    %n = softmax(%x) {axis = -1}
+    %y = matmul(%n, %w)
+    return %y as "y"
+  })";
+  EXPECT_EQ(GroupRunner(text, KernelKind::Chain).error(),
+            "what its stages keep of a row, 12000000 bytes, is too much for a block of rows");
+}
+
 TEST(ChainSchedule, ADecodersFeedForward) {
   for (const auto& [width, inner] : {std::pair{1, 1}, {24, 16}, {33, 50}, {64, 80}}) {
     const GroupRunner runner(feed_forward("f32", width, inner), KernelKind::Chain);

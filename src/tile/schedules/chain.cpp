@@ -183,7 +183,11 @@ class ChainEmitter {
       tile_rows_ = std::lcm(tile_rows_, std::int64_t{blocking_of(plan).tile_rows});
     }
     const std::int64_t fitting = target.outer_bytes / std::max<std::int64_t>(row_bytes, 1);
-    block_rows_ = std::min(fitting, most_rows) / tile_rows_ * tile_rows_;
+    if (fitting < std::max(kLeastRows, tile_rows_)) {
+      return fail("what its stages keep of a row, {} bytes, is too much for a block of rows",
+                  row_bytes);
+    }
+    block_rows_ = std::min(fitting, std::max(most_rows, tile_rows_)) / tile_rows_ * tile_rows_;
     if (const auto rows = chain_.rows.constant(); rows && *rows < block_rows_) {
       block_rows_ = std::max<std::int64_t>(1, (*rows + tile_rows_ - 1) / tile_rows_) * tile_rows_;
     }
