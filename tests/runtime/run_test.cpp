@@ -7,36 +7,15 @@
 #include <cstring>
 #include <thread>
 
-#include "compile.h"
 #include "ops/reference.h"
 #include "runtime/compare.h"
-#include "tile/group_runner.h"
+#include "runtime/compiled.h"
 
 namespace opweld::testing {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-Executable compiled(const std::string& text, int threads = 2,
-                    FusionLevel level = FusionLevel::Auto) {
-  CompileOptions options;
-  options.threads = threads;
-  options.level = level;
-  auto result = compile(parse_graph(text).value(), options);
-  EXPECT_TRUE(result) << result.error().message;
-  return std::move(result->executable);
-}
-
-std::vector<Tensor> random_inputs(const std::string& text, const Bindings& sizes) {
-  const Graph graph = parse_graph(text).value();
-  std::vector<Tensor> inputs;
-  for (const Value* input : graph.inputs()) {
-    inputs.push_back(random_tensor(input->type(), evaluate(input->shape(), sizes).value(),
-                                   static_cast<unsigned>(inputs.size()) + 1));
-  }
-  return inputs;
-}
 
 void expect_right(Executable& model, const std::string& text, const Bindings& sizes) {
   const std::vector<Tensor> inputs = random_inputs(text, sizes);
