@@ -9,9 +9,9 @@
 // The two halves of a feed-forward, a norm and the projections behind it, a projection and the norm
 // behind that: no value between them is written to memory, and no task waits for another.
 //
-// Where all stages before the last matmul are norms, its columns are tasks as well, and each task
-// has the norms of its rows for itself: that costs some passes over rows in the cache for every
-// block of columns, and lets all threads work on few rows, as in decoding.
+// Where all stages before the last matmul are norms, its columns can be shared out as well: each
+// task has the norms of its rows for itself, which costs some passes over rows in the cache. With
+// many rows there is one share; with few, as in decoding, there are enough for all threads.
 //
 // Weights pass by once for each block of rows, so there should be many rows in a block; what the
 // stages keep of each row decides how many fit.
@@ -73,11 +73,8 @@ class ChainEmitter {
         choices.candidates.push_back({.tile_rows = rows, .tile_vectors = vectors});
       }
     }
-    const std::int64_t panels = splits_columns_ ? blocking_of(plans_.back()).columns /
-                                                      blocking_of(plans_.back()).tile_columns
-                                                : kPanels;
-    choices.candidates.push_back({.panels = 2 * panels});
-    if (panels > 1) choices.candidates.push_back({.panels = panels / 2});
+    choices.candidates.push_back({.panels = 2 * kPanels});
+    choices.candidates.push_back({.panels = kPanels / 2});
     if (block_rows_ >= 2 * kLeastRows) choices.candidates.push_back({.rows = block_rows_ / 2});
     return choices;
   }
@@ -85,19 +82,38 @@ class ChainEmitter {
   // Rows of a task that owns them; 0 if tasks share rows.
   [[nodiscard]] Dim rows_per_task() const { return min(rows_per_task_, chain_.rows); }
 
-  Status emit() {
-    if (splits_columns_) {
-      const StagePlan& last = plans_.back();
-      column0_ = lowering_.grid("n0", last.contraction.columns,
-                                blocking_of(last).columns / last.contraction.parts);
-    }
-    return splits_columns_ ? take_rows() : take_share_of_rows();
-  }
+  Status emit() { return splits_columns_ ? take_blocks() : take_share_of_rows(); }
 
  private:
-  Status take_rows() {
-    row0_ = lowering_.grid("m0", chain_.rows, block_rows_);
-    row_count_ = lowering_.program().min(lowering_.program().sub(chain_.rows, row0_), block_rows_);
+  // Blocks of rows, as many for every core; where there are fewer than cores, their columns are
+  // shared out, too. Few rows wait for weights from memory, and there the columns are cut as they
+  // are for a matmul alone, so that a core that waits can be helped.
+  Status take_blocks() {
+    IndexMath& math = lowering_.math();
+    ProgramBuilder& program = lowering_.program();
+    const StagePlan& last = plans_.back();
+    const int parts = last.contraction.parts;
+    const Dim cores = lowering_.options().target->cores;
+    const Dim rows = max(chain_.rows, Dim(1));
+    const Dim least_blocks = ceil_div(rows, Dim(block_rows_));
+    const Dim for_every_core = min(floor_div(least_blocks, cores), Dim(1));
+    const Dim blocks =
+        least_blocks + for_every_core * (round_up(least_blocks, cores) - least_blocks);
+    const Dim block = round_up(ceil_div(rows, blocks), Dim(tile_rows_));
+
+    const Dim& columns = last.contraction.columns;
+    const Dim shares = max(floor_div(cores, blocks), Dim(1));
+    const Dim tile = blocking_of(last).tile_columns / parts;
+    const Dim wide = max(round_up(ceil_div(columns, shares), tile), tile);
+    const Dim narrow = matmul_blocking(last).columns / parts;
+    const Dim few = min(floor_div(Dim(kFewRows), rows), Dim(1));
+    const Dim width = wide + few * (narrow - wide);
+
+    column0_ = math.mul(lowering_.grid("n", ceil_div(columns, width)), width);
+    end_column_ = program.min(program.add(column0_, math.size(width)), columns);
+    row0_ = math.mul(lowering_.grid("m", ceil_div(chain_.rows, block)), block);
+    math.set_bound(row0_, chain_.rows);
+    row_count_ = program.min(program.sub(chain_.rows, row0_), block);
     return emit_stages();
   }
 
@@ -194,15 +210,19 @@ class ChainEmitter {
     return {};
   }
 
+  // Of the matmul as a kernel of its own.
+  ContractBlocking matmul_blocking(const StagePlan& plan) const {
+    return contract_blocking(*lowering_.options().target,
+                             compute_dtype(plan.contraction.result->dtype()),
+                             sizes_of(plan, block_rows_), lowering_.options().blocking);
+  }
+
+  // And as a stage.
   ContractBlocking blocking_of(const StagePlan& plan) const {
     const Blocking& chosen = lowering_.options().blocking;
-    ContractBlocking blocking = contract_blocking(*lowering_.options().target,
-                                                  compute_dtype(plan.contraction.result->dtype()),
-                                                  sizes_of(plan, block_rows_), chosen);
+    ContractBlocking blocking = matmul_blocking(plan);
     blocking.rows = block_rows_;
-    if (!splits_columns_) {
-      blocking.columns = (chosen.panels != 0 ? chosen.panels : kPanels) * blocking.tile_columns;
-    }
+    blocking.columns = (chosen.panels != 0 ? chosen.panels : kPanels) * blocking.tile_columns;
     return blocking;
   }
 
@@ -263,16 +283,22 @@ class ChainEmitter {
       return store_output(output, element.index, element.column, element.inside, held, *plan.stage);
     };
     ContractTask task(lowering_, contraction, std::move(form));
-    if (splits_columns_) return task.emit({{}, row0_, row_count_, column0_});
-    return lowering_.serial(
-        "n0", lowering_.math().size(contraction.columns), contraction.columns, task.block_width(),
-        [&](Expr column0) { return task.emit({{}, row0_, row_count_, column0}); });
+    IndexMath& math = lowering_.math();
+    const Expr end = splits_columns_ ? end_column_ : math.size(contraction.columns);
+    const Expr first = splits_columns_ ? column0_ : math.constant(0);
+    return lowering_.serial("n0", lowering_.program().sub(end, first), contraction.columns,
+                            task.block_width(), [&](Expr column) {
+                              const Expr column0 = math.add(first, column);
+                              return task.emit({{}, row0_, row_count_, column0, end});
+                            });
   }
 
   // Weights may come from memory: a core multiplies a number by so many rows while it waits for the
   // next one.
   static constexpr std::int64_t kLeastRows = 24;
   static constexpr std::int64_t kMostRows = 192;
+  // The norms of so few cost nothing beside the weights.
+  static constexpr std::int64_t kFewRows = 8;
   // Columns of a block that one task goes through: a row of partial sums stays in the cache.
   static constexpr std::int64_t kPanels = 8;
 
@@ -283,7 +309,8 @@ class ChainEmitter {
   std::int64_t tile_rows_ = 1;  // blocks are whole tiles of every stage
   std::int64_t block_rows_ = 0;
   Dim rows_per_task_ = 0;
-  Expr column0_ = kNoExpr;
+  Expr column0_ = kNoExpr;  // where columns are shared out
+  Expr end_column_ = kNoExpr;
   Expr row0_ = kNoExpr;
   Expr row_count_ = kNoExpr;
 };

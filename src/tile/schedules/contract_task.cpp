@@ -97,7 +97,9 @@ ContractTask::ContractTask(GroupLowering& lowering, const Contraction& contracti
 
 Status ContractTask::emit(Place place) {
   place_ = std::move(place);
-  column_count_ = program_.min(program_.sub(contraction_.columns, place_.column0), block_width_);
+  const Expr end =
+      place_.end_column == kNoExpr ? math_.size(contraction_.columns) : place_.end_column;
+  column_count_ = program_.min(program_.sub(end, place_.column0), block_width_);
   if (groups_) OPWELD_CHECK(groups_->emit_starts());
   const Dim blocks = ceil_div(depth_, Dim(blocking_.depth));
   const bool single_block = provably_le(depth_, Dim(blocking_.depth));

@@ -45,6 +45,7 @@ class ContractTask {
     Expr row0 = kNoExpr;
     Expr row_count = kNoExpr;
     Expr column0 = kNoExpr;
+    Expr end_column = kNoExpr;  // the block ends there at the latest; kNoExpr: with the last column
   };
   Status emit(Place place);
 
