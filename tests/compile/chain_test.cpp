@@ -183,5 +183,61 @@ TEST(ChainPlan, MatmulsSideBySideAreNoChain) {
   expect_equal(fused.run(inputs).value()[0], exact[0]);
 }
 
+// The plan does what it may, and all outputs are right, in strict to the bit.
+void expect_right(const std::string& text, unsigned seed) {
+  const auto inputs = inputs_of(text, seed);
+  const auto exact =
+      evaluate(parse_graph(text).value(), inputs, {.in_f64 = true, .observer = {}}).value();
+  const auto apart = compiled(text, {.level = FusionLevel::None, .strict = true}).run(inputs);
+  for (const std::string target : {"host", "host-generic"}) {
+    const auto fused = compiled(text, {.target = target}).run(inputs);
+    for (std::size_t i = 0; i < exact.size(); ++i) expect_equal(fused.value()[i], exact[i]);
+  }
+  const auto strict = compiled(text, {.strict = true}).run(inputs);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_TRUE(identical(strict.value()[i], apart.value()[i])) << "output " << i;
+  }
+}
+
+// Row i of a stage is row i of the next one; behind a transpose it would be another.
+TEST(ChainPlan, RowsInAnotherOrderAreReadFromMemory) {
+  const std::string transpose = "%t = transpose(%m) {permutation = [1, 0, 2]}\n";
+  const std::string merge = "%t0 = transpose(%m) {permutation = [1, 0, 2]}\n" +
+                            with_rows("%t = reshape(%t0) {shape = <ROWS, 48>}\n");
+  const std::string project = "%m = matmul(%x, %w)\n";
+  const std::string norm = "%m = rms_norm(%x) {axis = -1, epsilon = 0.25}\n";
+  const std::string then_project = "%y = matmul(%t, %w)\n";
+  const std::string then_norm = "%y = softmax(%t) {axis = -1}\n";
+  for (const std::string& first : {project, norm}) {
+    for (const std::string& order : {transpose, merge}) {
+      for (const std::string& second : {then_project, then_norm}) {
+        if (first == norm && second == then_norm) continue;  // a kernel of their own
+        const std::string text = std::string("graph g(%x: f32[2, ") +
+                                 std::to_string(100 * host_target().cores) +
+                                 ", 48]) {\n%w = constant {value = f32[48, 48] random 1}\n" +
+                                 first + order + second + "return %y as \"y\"\n}";
+        SCOPED_TRACE(text);
+        expect_right(text, 17);
+      }
+    }
+  }
+}
+
+TEST(ChainPlan, ReductionsOfMoreThanTheLastAxisAreNoStages) {
+  for (const std::string norm :
+       {"%n = layer_norm(%x) {axis = 1, epsilon = 0.25}\n",
+        "%n = rms_norm(%x) {axis = -2, epsilon = 0.25}\n",
+        "%r = reduce_max(%x) {axes = [1, 2], keepdims = 1}\n%n = sub(%x, %r)\n",
+        "%r = reduce_mean(%x) {axes = [0, 2], keepdims = 1}\n%n = mul(%x, %r)\n"}) {
+    for (const int rows : {1, 8}) {  // more axes of one element do no harm
+      const std::string text = with_rows("graph g(%x: f32[ROWS, ") + std::to_string(rows) +
+                               ", 48]) {\n%w = constant {value = f32[48, 40] random 1}\n" + norm +
+                               "%y = matmul(%n, %w)\nreturn %y as \"y\"\n}";
+      SCOPED_TRACE(text);
+      expect_right(text, 18);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace opweld::testing

@@ -241,8 +241,13 @@ class ChainEmitter {
     const ChainStage& stage = *plan.stage;
     OPWELD_TRY(StagedReduction passes, StagedReduction::analyze(stage.nodes, wanted(stage)));
     const Shape& domain = passes.domain();
-    const bool is_row = passes.is_reduced(domain.size() - 1) && merged_rows(domain) == chain_.rows;
-    if (!is_row) return fail("it reduces more than the last axis");
+    // A loop over one more axis would put the elements of several rows into each.
+    for (std::size_t axis = 0; axis < domain.size(); ++axis) {
+      const bool is_last = axis + 1 == domain.size();
+      const bool fits = passes.is_reduced(axis) == is_last || domain[axis] == Dim(1);
+      if (!fits) return fail("it reduces other axes than the last");
+    }
+    if (merged_rows(domain) != chain_.rows) return fail("its stages have different rows");
     for (const Value* value : stage.held) {
       if (!output_over(value, domain)) return fail("a later stage reads what is not a row");
     }

@@ -11,6 +11,17 @@ std::int64_t padded_columns(const Value* value) {
   return *round_up(value->shape().back(), Dim(kMostTileColumns)).constant();
 }
 
+// Whether the output's elements lie in memory in the order of the value's: a transpose would make
+// them other rows.
+bool keeps_order(const DomainOutput& output) {
+  const Shape& shape = output.value->shape();
+  const std::vector<Dim> strides = row_major_strides(shape);
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] != Dim(1) && output.view.strides[axis] != strides[axis]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::int64_t HeldValues::row_bytes(const Value* value) {
@@ -32,6 +43,7 @@ Access HeldValues::place(const HeldRows& held, Expr column) {
 
 Status HeldValues::store(const DomainOutput& output, std::span<const Expr> index, Expr column,
                          Expr inside) {
+  if (!keeps_order(output)) return fail("a later stage reads rows in another order");
   OPWELD_TRY(const Expr element,
              inside == kNoExpr ? lowering_.elements().element(output.value, index)
                                : lowering_.elements().element_where(inside, output.value, index));

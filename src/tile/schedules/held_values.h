@@ -33,7 +33,8 @@ class HeldValues {
     task_row_ = task_row;
   }
   // Stores, in a column of that row, the element at `index` of the value that `output` is made of;
-  // lanes that are not `inside` have none.
+  // lanes that are not `inside` have none. An error where the output has other rows than that
+  // value.
   Status store(const DomainOutput& output, std::span<const Expr> index, Expr column, Expr inside);
   // From here on its elements are those that were stored; only those of the row computed now can be
   // asked for.
