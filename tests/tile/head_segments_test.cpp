@@ -91,6 +91,23 @@ TEST(HeadSegments, EveryTargetAndType) {
   }
 }
 
+// The first segment has fewer heads than the whole, whose columns choose what is added to them.
+TEST(HeadSegments, ColumnsOfTheWholeGoPastTheFirstSegment) {
+  const GroupRunner runner(R"(graph g(%x: f32[s, 24], %a: f32[s, 128], %b: f32[s, 128]) {
+    %w = constant {value = f32[24, 256] random 1}
+    %m = matmul(%x, %w)
+    %q = slice(%m) {starts = <0, 0>, sizes = <s, 128>, steps = [1, 1]}
+    %r = reshape(%q) {shape = <s, 2, 64>}
+    %t = transpose(%r) {permutation = [1, 0, 2]}
+    %c = concat(%a, %b) {axis = 1}
+    %y = add(%m, %c)
+    return %t as "t", %y as "y"
+  })",
+                           KernelKind::Contract);
+  ASSERT_EQ(runner.error(), "");
+  for (const std::int64_t s : {0, 1, 5, 6, 53}) runner.check({{"s", s}});
+}
+
 TEST(HeadSegments, WhatIsNotHalvesOfAHeadIsRefused) {
   const auto error = [](const Projections& p) {
     return GroupRunner(group(p), kind_of(p), "host").error();

@@ -515,12 +515,15 @@ Status ContractTask::store_heads(SumAt sum_at, Expr i, Expr j, Expr row, Expr pa
   Expr head = math_.div(first, half);
   const Expr within = math_.add(math_.mod(first, half), j);
   math_.set_bound(within, half);
+  // Of the whole result or of the segment: the first segment counts its heads by the same
+  // expression as the whole, so each says how many there are.
+  Dim heads = floor_div(contraction_.columns, half);
   if (segment != nullptr) {
-    const Dim heads = floor_div(segment->columns(), Dim(contraction_.head));
+    heads = floor_div(segment->columns(), Dim(contraction_.head));
     head = math_.sub(head, math_.size(floor_div(segment->first(), Dim(contraction_.head))));
-    if (heads == Dim(1)) head = math_.constant(0);
-    math_.set_bound(head, heads);
   }
+  if (heads == Dim(1)) head = math_.constant(0);
+  math_.set_bound(head, heads);
   std::vector<Index> places;  // of the products in the result
   std::vector<Index> stored;  // of the elements in what is stored
   for (int part = 0; part < contraction_.parts; ++part) {
