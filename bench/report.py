@@ -111,9 +111,11 @@ def _memory_row(contest: Contest, others: Sequence[str]) -> list[str]:
     if timing is None or timing.held_bytes is None or timing.bound_bytes is None:
         row += ["-"] * 4
     else:
-        part = timing.held_bytes / timing.bound_bytes
-        row += [megabytes(timing.held_bytes), megabytes(timing.bound_bytes), f"{part:.3f}x"]
-        row.append("yes" if part <= 1 else "no")
+        row += [megabytes(timing.held_bytes), megabytes(timing.bound_bytes)]
+        # One kernel without weights has nothing to hold.
+        part = timing.held_bytes / timing.bound_bytes if timing.bound_bytes else None
+        row.append("-" if part is None else f"{part:.3f}x")
+        row.append("yes" if timing.held_bytes <= timing.bound_bytes else "no")
     peaks = {t.engine: t.peak_bytes for t in contest.timings if t.peak_bytes is not None}
     for engine in ["opweld", *others]:
         row.append(megabytes(peaks[engine]) if engine in peaks else "-")

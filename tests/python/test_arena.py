@@ -371,6 +371,9 @@ def test_memory_stands_beside_its_bound_and_the_peaks_of_others() -> None:
     within = replace(told, held_bytes=49_999_999)
     row = format_memory([replace(first, timings=[within])], markdown=True).splitlines()[-1]
     assert row == "| small | 50.0 MB | 50.0 MB | 1.000x | yes | 90.0 MB |"
+    nothing = replace(told, held_bytes=0, bound_bytes=0)
+    row = format_memory([replace(first, timings=[nothing])], markdown=True).splitlines()[-1]
+    assert row == "| small | 0.0 MB | 0.0 MB | - | yes | 90.0 MB |"
     memory = Memory(40, held_weight_bytes=48, arena_bytes=20, scratch_bytes=5, live_bytes=10)
     assert memory.held() == 73
     assert memory.bound() == 51
