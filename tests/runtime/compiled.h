@@ -1,8 +1,9 @@
-// Models written as text, compiled, and inputs for them.
+// Models written as text, compiled, inputs for them, and their answers side by side.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,17 @@ inline std::vector<Tensor> random_inputs(const std::string& text, const Bindings
                                    static_cast<unsigned>(inputs.size()) + 1));
   }
   return inputs;
+}
+
+// Bit for bit.
+inline void expect_identical(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(a[i].sizes(), b[i].sizes());
+    const auto bytes = static_cast<std::size_t>(a[i].num_bytes());
+    if (bytes == 0) continue;
+    EXPECT_EQ(std::memcmp(a[i].data(), b[i].data(), bytes), 0) << "output " << i;
+  }
 }
 
 }  // namespace opweld::testing

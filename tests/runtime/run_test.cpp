@@ -31,16 +31,6 @@ void expect_right(Executable& model, const std::string& text, const Bindings& si
   }
 }
 
-void expect_identical(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    ASSERT_EQ(a[i].sizes(), b[i].sizes());
-    const auto bytes = static_cast<std::size_t>(a[i].num_bytes());
-    if (bytes == 0) continue;
-    EXPECT_EQ(std::memcmp(a[i].data(), b[i].data(), bytes), 0) << "output " << i;
-  }
-}
-
 // A matmul with its epilogue, a norm, a softmax, a reduction over rows, a transpose.
 const std::string kModel = R"(graph g(%x: f32[b, s, 32], %g: f32[32]) {
   %w = constant {value = f32[32, 24] random 1}

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 #include <thread>
 
@@ -135,16 +134,6 @@ RunOptions in_one_launch() {
   RunOptions options;
   options.single_launch = true;
   return options;
-}
-
-void expect_identical(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    ASSERT_EQ(a[i].sizes(), b[i].sizes());
-    const auto bytes = static_cast<std::size_t>(a[i].num_bytes());
-    if (bytes == 0) continue;
-    EXPECT_EQ(std::memcmp(a[i].data(), b[i].data(), bytes), 0) << "output " << i;
-  }
 }
 
 // Two layers of an encoder: branches, norms, residuals, chains that reuse each other's memory, a

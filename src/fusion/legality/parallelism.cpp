@@ -14,8 +14,9 @@ namespace {
 
 // An unknown size may be any; that of a sequence is 1 for most of the time that text is generated.
 constexpr std::int64_t kSmallest = 1;
-// So many rows hide weights that come from memory: feed-forwards of decoders take as long in one
-// kernel as in two from there on, and less with more rows.
+// So many rows hide weights that come from memory. Feed-forwards of decoders were slower in one
+// kernel than in two at 64 rows a thread, and faster at 128 (`opweld bench` of the same graph with
+// rows fixed and free); this is between the two.
 constexpr double kRowsThatPay = 96;
 
 double tasks_alone(const Group& group, const PlanOptions& options) {

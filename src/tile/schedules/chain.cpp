@@ -139,10 +139,7 @@ class ChainEmitter {
                                                              : emit_matmul(plan, held));
       // What the stage had at hand it has no more.
       for (const Node* node : plan.stage->nodes) lowering_.elements().undefine(node->result());
-      for (const StagePlan& done : plans_) {
-        for (const Value* value : done.stage->held) held.publish(value);
-        if (&done == &plan) break;
-      }
+      for (const Value* value : plan.stage->held) held.publish(value);
     }
     return {};
   }
