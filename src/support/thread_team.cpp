@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#if defined(__linux__)
-#include <sched.h>
-#endif
-
 namespace opweld {
 
 namespace {
@@ -30,15 +26,6 @@ void pause() {
 #endif
 }
 
-// Processors that this thread may run on.
-int processors() {
-#if defined(__linux__)
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
-#endif
-  return static_cast<int>(std::thread::hardware_concurrency());
-}
-
 }  // namespace
 
 template <typename T, typename Done>
@@ -54,9 +41,11 @@ void ThreadTeam::wait_until(const std::atomic<T>& flag, Done done) const {
 }
 
 ThreadTeam::ThreadTeam(int threads)
-    : spins_(threads > processors() ? kSpinsWhenCrowded : kSpins),
-      shares_(static_cast<std::size_t>(threads)) {
+    : processors_(Processors::allowed()), shares_(static_cast<std::size_t>(threads)) {
   assert(threads >= 1);
+  const int known = processors_.count();
+  const int most = known > 0 ? known : static_cast<int>(std::thread::hardware_concurrency());
+  spins_ = threads > most ? kSpinsWhenCrowded : kSpins;
   for (int thread = 1; thread < threads; ++thread) {
     workers_.emplace_back([this, thread]() { worker_loop(thread); });
   }
@@ -67,6 +56,15 @@ ThreadTeam::~ThreadTeam() {
   generation_.fetch_add(2, std::memory_order_release);
   generation_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadTeam::keep_workers_apart() {
+  if (size() > processors_.count()) return;
+  const int here = Processors::current();
+  if (here == callers_processor_ || !processors_.contains(here)) return;
+  callers_processor_ = here;
+  const Processors others = processors_.without(here);
+  for (std::thread& worker : workers_) others.confine(worker);
 }
 
 void ThreadTeam::run(std::int64_t tasks, Work work) {
@@ -86,6 +84,7 @@ void ThreadTeam::run_steps(std::span<const Step> steps, StepWork work) {
     }
     return;
   }
+  keep_workers_apart();
   const std::int64_t done_at = post(steps, work);
   walk(generation_.load(std::memory_order_relaxed), 0);
   wait_until(finished_, [done_at](std::int64_t finished) { return finished >= done_at; });

@@ -9,6 +9,11 @@
 // the middle of a run costs little, and an idle team costs nothing. Neither a barrier nor the end
 // of a job waits for threads, only for tasks that were begun: a worker that the system keeps off
 // the processor holds up nobody, and finds the work gone.
+//
+// Where there is a processor for every thread, workers are kept off the one that the caller of
+// run() is on. Left to itself, Linux now and then wakes a worker on the caller's, because the
+// thread that asked the caller for the run was still on the other; there it waits until the
+// caller's time slice is over, which is longer than most runs, and the caller does the work alone.
 #pragma once
 
 #include <atomic>
@@ -18,6 +23,7 @@
 #include <vector>
 
 #include "support/function_ref.h"
+#include "support/processors.h"
 
 namespace opweld {
 
@@ -64,6 +70,7 @@ class ThreadTeam {
   };
 
   void worker_loop(int thread);
+  void keep_workers_apart();
   // Writes the job down for all and wakes the workers; returns the count of finished tasks at which
   // it is done.
   std::int64_t post(std::span<const Step> steps, const StepWork& work);
@@ -89,6 +96,8 @@ class ThreadTeam {
   template <typename T, typename Done>
   void wait_until(const std::atomic<T>& flag, Done done) const;
 
+  const Processors processors_;  // of the thread that made the team, and so of the workers
+  int callers_processor_ = -1;   // which the workers are kept off; -1: none yet
   int spins_;
   std::vector<std::thread> workers_;
   // By thread. Made before the first worker, never resized.

@@ -175,6 +175,33 @@ TEST_P(ThreadTeamTest, WakesThoseWhoSleepAtABarrier) {
   EXPECT_EQ(sum.load(), 154);
 }
 
+TEST(ThreadTeamProcessors, WorkersKeepOffTheCallersProcessor) {
+  const Processors all = Processors::allowed();
+  ThreadTeam team(std::clamp(all.count(), 1, 4));
+  std::atomic<int> on_the_callers = 0;
+  for (int round = 0; round < 20; ++round) {
+    // A caller that is held on one processor, now this and now that.
+    const int here = all.numbers()[static_cast<std::size_t>(round % all.count())];
+    std::atomic<bool> is_held = false;
+    std::thread caller([&] {
+      is_held.wait(false);
+      team.run(64, [&](std::int64_t, std::int64_t, int thread) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));  // until workers have come
+        if (thread != 0 && Processors::allowed().contains(here)) ++on_the_callers;
+      });
+    });
+    Processors one = all;
+    for (const int other : all.numbers()) {
+      if (other != here) one = one.without(other);
+    }
+    one.confine(caller);
+    is_held = true;
+    is_held.notify_all();
+    caller.join();
+  }
+  EXPECT_EQ(on_the_callers.load(), 0);
+}
+
 TEST_P(ThreadTeamTest, EndsWithoutAJob) {
   ThreadTeam team(GetParam());
 }
