@@ -91,6 +91,45 @@ TEST(HeadSegments, EveryTargetAndType) {
   }
 }
 
+// One projection by itself, of any number of rows or of a single one, has no segment to slice.
+TEST(HeadSegments, OneProjectionIsAllColumns) {
+  for (const std::string rows : {"s", "1"}) {
+    for (const bool turned : {false, true}) {
+      const GroupRunner runner(
+          fmt::format(R"(graph g(%x: f32[b, {0}, 24], %cos: f32[{0}, 32], %sin: f32[{0}, 32]) {{
+        %w = constant {{value = f32[24, 128] random 1}}
+        %m = matmul(%x, %w)
+        %r = reshape(%m) {{shape = <b, {0}, 2, 64>}}
+        %t = transpose(%r) {{permutation = [0, 2, 1, 3]}}
+        %y = {1}
+        return %y as "y"
+      }})",
+                      rows, turned ? "rope(%t, %cos, %sin)" : "neg(%t)"),
+          KernelKind::Contract);
+      ASSERT_EQ(runner.error(), "");
+      for (const std::int64_t s : {0, 1, 5, 70}) runner.check({{"b", 2}, {"s", s}});
+    }
+  }
+}
+
+// The slice of a single row lies side by side in the result, split into heads or not.
+TEST(HeadSegments, OfASingleRow) {
+  const GroupRunner runner(R"(graph g(%x: f32[1, 1, 24]) {
+    %w = constant {value = f32[24, 192] random 1}
+    %m = matmul(%x, %w)
+    %q = slice(%m) {starts = <0, 0, 0>, sizes = <1, 1, 128>, steps = [1, 1, 1]}
+    %qr = reshape(%q) {shape = <1, 1, 2, 64>}
+    %qt = transpose(%qr) {permutation = [0, 2, 1, 3]}
+    %k = slice(%m) {starts = <0, 0, 128>, sizes = <1, 1, 64>, steps = [1, 1, 1]}
+    %kr = reshape(%k) {shape = <1, 1, 1, 64>}
+    %kt = transpose(%kr) {permutation = [0, 2, 1, 3]}
+    return %qt as "q", %kt as "k"
+  })",
+                           KernelKind::Contract);
+  ASSERT_EQ(runner.error(), "");
+  runner.check(Bindings{});
+}
+
 // The first segment has fewer heads than the whole, whose columns choose what is added to them.
 TEST(HeadSegments, ColumnsOfTheWholeGoPastTheFirstSegment) {
   const GroupRunner runner(R"(graph g(%x: f32[s, 24], %a: f32[s, 128], %b: f32[s, 128]) {

@@ -456,14 +456,20 @@ Status ContractTask::store_tile(VisitTile visit, SumAt sum_at, Expr row, Expr pa
   ExprPool& exprs = program_.exprs();
   const Expr column = math_.mul(math_.add(place_.column0, panel), Dim(contraction_.parts));
   for (const HeadSegment& segment : contraction_.segments) {
+    const auto store = [&] {
+      return visit([&](Expr i, Expr j) { return store_heads(sum_at, i, j, row, panel, &segment); });
+    };
+    if (segment.has_all_columns()) {
+      OPWELD_CHECK(store());
+      continue;
+    }
     const Expr begun = exprs.binary(ExprKind::Le, math_.size(segment.first()), column);
     const Expr not_ended =
         exprs.binary(ExprKind::Lt, column, math_.size(segment.first() + segment.columns()));
     Status status;
     program_.when(exprs.binary(ExprKind::And, begun, not_ended), [&] {
       const ElementBuilder::Scope scope(lowering_.elements());
-      status =
-          visit([&](Expr i, Expr j) { return store_heads(sum_at, i, j, row, panel, &segment); });
+      status = store();
     });
     OPWELD_CHECK(status);
   }

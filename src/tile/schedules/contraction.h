@@ -9,15 +9,19 @@
 
 namespace opweld::tile {
 
-// Some of the columns, heads side by side: what is stored of them lies behind views.
+// Some of the columns or all, heads side by side: what is stored of them lies behind views.
 struct HeadSegment {
-  std::vector<const Node*> views;  // the first is the slice of columns
+  std::vector<const Node*> views;  // the first is the slice of columns, or else they are all
   std::vector<DomainOutput> outputs;
 
-  [[nodiscard]] const Dim& first() const {
-    return views.front()->attributes().shape("starts").back();
+  [[nodiscard]] bool has_all_columns() const { return views.front()->op() != "slice"; }
+  [[nodiscard]] Dim first() const {
+    return has_all_columns() ? Dim(0) : views.front()->attributes().shape("starts").back();
   }
-  [[nodiscard]] const Dim& columns() const { return views.front()->result()->shape().back(); }
+  [[nodiscard]] Dim columns() const {
+    const Node& view = *views.front();
+    return (has_all_columns() ? view.operand(0) : view.result())->shape().back();
+  }
 };
 
 // The matmul of a group: result [batch..., M, N] = a [.., M, K] . b [.., K, N]; of a grouped one,

@@ -39,16 +39,20 @@ std::set<const Value*> ancestors(const Value* result) {
   return found;
 }
 
-// The views of columns that the result is computed from, each as the nodes that lead to it.
+// The views of columns, or of all, that the result is computed from and that are computed from the
+// product, each as the nodes that lead to it.
 using Views = std::vector<const Node*>;
 
 class ViewFinder {
  public:
-  ViewFinder(std::span<const Node* const> nodes, const Value* result, const Shape& whole)
+  ViewFinder(std::span<const Node* const> nodes, const Value* result, const Value* product)
       : nodes_(nodes), needed_(ancestors(result)) {
     for (const Node* node : nodes) {
-      const bool slices = node->op() == "slice" && node->operand(0)->shape() == whole;
-      if (slices && needed_.contains(node->result()) && takes_columns(*node)) follow({node});
+      if (node->op() != "slice" && node->op() != "reshape") continue;
+      if (node->operand(0)->shape() != product->shape()) continue;
+      if (!needed_.contains(node->result())) continue;
+      if (node->op() == "slice" && !takes_columns(*node)) continue;
+      if (ancestors(node->operand(0)).contains(product)) follow({node});
     }
   }
 
@@ -80,6 +84,19 @@ std::int64_t head_of(const Views& views) {
   return 0;
 }
 
+// The views behind which the result lies element by element. Those that split heads say how wide
+// they are, although the slice alone may lie side by side in the result as well (of a single row);
+// null: there are none.
+const Views* path_to(const Value* result, const std::vector<Views>& paths) {
+  const Views* found = nullptr;
+  for (const Views& path : paths) {
+    if (!output_over(result, path.back()->result()->shape())) continue;
+    if (head_of(path) != 0) return &path;
+    if (found == nullptr) found = &path;
+  }
+  return found;
+}
+
 }  // namespace
 
 bool find_head_segments(std::span<const Node* const> nodes, std::span<const Value* const> results,
@@ -96,11 +113,9 @@ bool find_head_segments(std::span<const Node* const> nodes, std::span<const Valu
       outputs.push_back(std::move(*output));
       continue;
     }
-    const ViewFinder views(nodes, result, whole);
-    const auto found = std::ranges::find_if(views.found(), [&](const Views& path) {
-      return output_over(result, path.back()->result()->shape()).has_value();
-    });
-    if (found == views.found().end()) return false;
+    const ViewFinder views(nodes, result, contraction.result);
+    const Views* const found = path_to(result, views.found());
+    if (found == nullptr) return false;
     if (const std::int64_t size = head_of(*found); size != 0) {
       if (head != 0 && head != size) return false;
       head = size;

@@ -1,5 +1,6 @@
-// A matmul whose columns are heads side by side, as projections of an attention are: q, k and v of
-// merged weights, each of them some of the columns, split into heads and transposed by views.
+// A matmul whose columns are heads side by side, as projections of an attention are: one of them,
+// or q, k and v of merged weights, each of them some of the columns, split into heads and
+// transposed by views.
 //
 // What turns pairs of a head's elements, a rotary embedding, needs both at once. So the weights are
 // packed with the two halves of each head as parts (see Param::packed_head): one register tile
