@@ -3,8 +3,8 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <set>
 
+#include "covering_array.h"
 #include "tile/attention_group.h"
 
 namespace opweld::testing {
@@ -211,61 +211,9 @@ TEST(AttentionOptions, EachAlone) {
   }
 }
 
-using Level = std::pair<int, int>;  // a factor and its level
-using Pair = std::pair<Level, Level>;
-
-std::set<Pair> all_pairs() {
-  std::set<Pair> pairs;
-  for (int first = 0; first < kFactors; ++first) {
-    for (int second = first + 1; second < kFactors; ++second) {
-      for (int a = 0; a < kLevels[first]; ++a) {
-        for (int b = 0; b < kLevels[second]; ++b) pairs.insert({{first, a}, {second, b}});
-      }
-    }
-  }
-  return pairs;
-}
-
-// How many of the pairs a choice would have if this factor were at this level; -1: not chosen yet.
-int gained(const std::set<Pair>& pairs, const Choice& choice, int factor, int level) {
-  int count = 0;
-  for (int other = 0; other < kFactors; ++other) {
-    if (other == factor || choice[other] < 0) continue;
-    const Level a{factor, level};
-    const Level b{other, choice[other]};
-    if (pairs.contains(factor < other ? Pair{a, b} : Pair{b, a})) ++count;
-  }
-  return count;
-}
-
-// A choice of all factors that has the first of the pairs, and many others.
-Choice choice_for(const std::set<Pair>& pairs) {
-  Choice choice;
-  choice.fill(-1);
-  const auto& [first, second] = *pairs.begin();
-  choice[first.first] = first.second;
-  choice[second.first] = second.second;
-  for (int factor = 0; factor < kFactors; ++factor) {
-    if (choice[factor] >= 0) continue;
-    int best = 0;
-    for (int level = 1; level < kLevels[factor]; ++level) {
-      if (gained(pairs, choice, factor, level) > gained(pairs, choice, factor, best)) best = level;
-    }
-    choice[factor] = best;
-  }
-  return choice;
-}
-
-// Each two levels of each two factors meet in some kernel: a covering array.
 TEST(AttentionOptions, EachPair) {
-  std::set<Pair> missing = all_pairs();
-  while (!missing.empty()) {
-    const Choice choice = choice_for(missing);
+  for (const Choice& choice : CoveringArray<kFactors>(std::to_array(kLevels)).choices()) {
     check(choice);
-    std::erase_if(missing, [&](const Pair& pair) {
-      return choice[pair.first.first] == pair.first.second &&
-             choice[pair.second.first] == pair.second.second;
-    });
   }
 }
 
