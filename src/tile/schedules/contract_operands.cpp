@@ -1,0 +1,185 @@
+// The operands of a task's micro-kernels: where they lie, and packing what does not lie as they
+// read it.
+#include <algorithm>
+
+#include "tile/schedules/contract_task.h"
+
+namespace opweld::tile {
+
+namespace {
+
+// With up to so many register tiles of rows, a matmul waits for its weights.
+constexpr int kFewTiles = 4;
+
+}  // namespace
+
+Expr ContractTask::batch_offset(const Shape& batch, std::span<const Dim> strides) {
+  Expr offset = math_.constant(0);
+  for (std::size_t axis = 0; axis < batch.size(); ++axis) {
+    if (batch[axis] == Dim(1)) continue;
+    const Expr at = place_.batch[place_.batch.size() - batch.size() + axis];
+    offset = math_.add(offset, math_.mul(at, strides[axis]));
+  }
+  return offset;
+}
+
+std::optional<HeldRows> ContractTask::rows_on_chip() const {
+  if (form_.held == nullptr || !form_.held->has(contraction_.a)) return std::nullopt;
+  const DType dtype = contraction_.a->dtype();
+  const bool readable = form_.on_matrix_unit ? contraction_.depth.divisible_by(kMatrixDepth)
+                                             : dtype == DType::F32 || dtype == DType::F64;
+  return readable ? std::optional(form_.held->rows_of(contraction_.a)) : std::nullopt;
+}
+
+DotOperand ContractTask::left_operand(Expr row, Expr depth0) {
+  if (const auto held = rows_on_chip()) {
+    const auto& [memory, stride] = *held;
+    return {program_.at_offset(memory, math_.add(math_.mul(row, stride), depth0)),
+            math_.size(stride), math_.constant(1)};
+  }
+  if (packs_rows_) {
+    return {program_.at_offset(*packed_rows_, math_.mul(row, Dim(blocking_.depth))),
+            math_.constant(blocking_.depth), math_.constant(1)};
+  }
+  const StridedView& view = form_.strided_rows->view;
+  const std::size_t batch_axes = view.shape.size() - 2;
+  const Dim row_stride = view.strides[batch_axes];
+  const Dim depth_stride = view.strides[batch_axes + 1];
+  const Shape batch(view.shape.begin(), view.shape.end() - 2);
+  Expr offset = math_.add(math_.size(view.offset), batch_offset(batch, view.strides));
+  offset = math_.add(offset, math_.mul(math_.add(place_.row0, row), row_stride));
+  offset = math_.add(offset, math_.mul(depth0, depth_stride));
+  return {program_.at_offset(form_.strided_rows->param, offset), math_.size(row_stride),
+          math_.size(depth_stride)};
+}
+
+DotOperand ContractTask::right_operand(int rows, Expr row, Expr panel, Expr depth0, Expr depth,
+                                       bool last) {
+  const int width = blocking_.tile_columns;
+  if (!packed_weights_) {
+    return {program_.at_offset(*packed_columns_, math_.mul(panel, Dim(blocking_.depth))), kNoExpr,
+            math_.size(width)};
+  }
+  // Panels lie one after the other, each depth x width: column n of the matrix, a multiple of the
+  // width, starts at n * depth.
+  const Shape& shape = contraction_.b->shape();
+  const Shape batch(shape.begin(), shape.end() - 2);
+  const Dim panels = ceil_div(contraction_.columns, Dim(tile_width_));
+  const Dim matrix = panels * width * depth_;
+  std::vector<Dim> strides = row_major_strides(batch);
+  for (Dim& stride : strides) stride *= matrix;
+  const Expr matrix_offset = batch_offset(batch, strides);
+  const auto panel_at = [&](Expr column, Expr depth_start) {
+    const Expr at = math_.mul(math_.add(place_.column0, column), depth_ * contraction_.parts);
+    return math_.add(math_.add(matrix_offset, at), math_.mul(depth_start, width));
+  };
+  DotOperand operand{program_.at_offset(*packed_weights_, panel_at(panel, depth0)), kNoExpr,
+                     math_.size(width)};
+  if (rows == blocking_.tile_rows) {
+    const Expr tile = math_.div(row, Dim(rows));
+    const Expr fetched = program_.mul(math_.mul(tile, Dim(blocking_.ahead_stride)), depth);
+    const Expr next = panel_after(panel, depth0, last, panel_at);
+    operand.ahead = {.start = program_.at_offset(*packed_weights_, math_.add(next, fetched)),
+                     .stride = blocking_.ahead_stride};
+    // Few rows have too few tiles for that: their first one fetches the whole panel.
+    const bool may_be_few = groups_ || !contraction_.rows.is_constant();
+    if (may_be_few && blocking_.ahead_stride < width) {
+      ExprPool& exprs = program_.exprs();
+      const Expr few = exprs.binary(ExprKind::Le, run_rows_, math_.constant(kFewTiles * rows));
+      const Expr first = exprs.binary(ExprKind::Eq, row, math_.constant(0));
+      operand.ahead->eager = exprs.binary(ExprKind::And, first, few);
+      operand.ahead->eager_stride = width;
+    }
+  }
+  return operand;
+}
+
+Expr ContractTask::panel_after(Expr panel, Expr depth0, bool last,
+                               FunctionRef<Expr(Expr column, Expr depth_start)> panel_at) {
+  ExprPool& exprs = program_.exprs();
+  const Expr beside = math_.add(panel, math_.constant(tile_width_));
+  const bool all_rows = provably_le(contraction_.rows, Dim(blocking_.rows));
+  if (!partial_ || !all_rows) return panel_at(beside, depth0);
+  const Expr start = math_.constant(0);
+  const Expr behind = last ? panel_at(beside, start)
+                           : panel_at(start, math_.add(depth0, math_.constant(blocking_.depth)));
+  return exprs.select(exprs.binary(ExprKind::Le, column_count_, beside), behind,
+                      panel_at(beside, depth0));
+}
+
+Index ContractTask::operand_index(const Value* operand, Expr first, Expr second) {
+  Index index;
+  const auto batch_axes = static_cast<std::size_t>(operand->rank()) - 2;
+  for (std::size_t axis = 0; axis < batch_axes; ++axis) {
+    const Expr at = place_.batch[place_.batch.size() - batch_axes + axis];
+    index.push_back(operand->shape()[axis] == Dim(1) ? math_.constant(0) : at);
+  }
+  index.push_back(first);
+  index.push_back(second);
+  return index;
+}
+
+Status ContractTask::pack_rows(Expr depth0, Expr depth) {
+  if (!packed_rows_) {
+    const DType dtype = form_.on_matrix_unit ? DType::BF16 : compute_;
+    packed_rows_ =
+        program_.buffer("a", dtype, {blocking_.rows, blocking_.depth}, Buffer::Space::Cache);
+  }
+  // Zeros pad it where the weights are padded.
+  const bool padded = !contraction_.depth.divisible_by(kMatrixDepth) && form_.on_matrix_unit;
+  ExprPool& exprs = program_.exprs();
+  return lowering_.serial("i", place_.row_count, Dim(blocking_.rows), [&](Expr i) -> Status {
+    const Expr row = math_.add(place_.row0, i);
+    math_.set_bound(row, contraction_.rows);
+    if (form_.held != nullptr) form_.held->at_row(row, i);
+    return lowering_.vector("k", depth, Dim(blocking_.depth), 1, [&](Expr k) -> Status {
+      const Expr at = math_.add(depth0, k);
+      math_.set_bound(at, contraction_.depth);
+      const Index index = contraction_.merges_rows
+                              ? merged_index(math_, contraction_.a->shape(), row, at)
+                              : operand_index(contraction_.a, row, at);
+      const Access to = program_.at(*packed_rows_, {i, k});
+      if (!padded) {
+        OPWELD_TRY(const Expr value, lowering_.elements().element(contraction_.a, index));
+        program_.store(to, value);
+        return {};
+      }
+      const Expr inside = exprs.binary(ExprKind::Lt, at, math_.size(contraction_.depth));
+      OPWELD_TRY(const Expr value,
+                 lowering_.elements().element_where(inside, contraction_.a, index));
+      program_.store(to, exprs.select(inside, value, zero()));
+      return {};
+    });
+  });
+}
+
+Status ContractTask::pack_columns(Expr depth0, Expr depth) {
+  const std::int64_t width = blocking_.tile_columns;
+  if (!packed_columns_) {
+    packed_columns_ = program_.buffer(
+        "b", compute_, {blocking_.columns / width, blocking_.depth, width}, Buffer::Space::Cache);
+  }
+  ExprPool& exprs = program_.exprs();
+  Status status;
+  program_.serial("p", column_count_, width, [&](Expr panel) {
+    const ElementBuilder::Scope scope(lowering_.elements());
+    status = lowering_.serial("k", depth, Dim(blocking_.depth), [&](Expr k) -> Status {
+      const Expr row = math_.add(depth0, k);
+      math_.set_bound(row, contraction_.depth);
+      return lowering_.vector("j", Dim(width), 1, [&](Expr j) -> Status {
+        const Expr column = math_.add(math_.add(place_.column0, panel), j);
+        const Expr inside = exprs.binary(ExprKind::Lt, column, math_.size(contraction_.columns));
+        OPWELD_TRY(const Expr value,
+                   lowering_.elements().element_where(inside, contraction_.b,
+                                                      operand_index(contraction_.b, row, column)));
+        const Expr offset = math_.add(math_.mul(panel, Dim(blocking_.depth)),
+                                      math_.add(math_.mul(k, Dim(width)), j));
+        program_.store(program_.at_offset(*packed_columns_, offset),
+                       exprs.select(inside, value, zero()));
+        return {};
+      });
+    });
+  });
+  return status;
+}
+}  // namespace opweld::tile
