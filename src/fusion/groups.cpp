@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ops/stored_weights.h"
+
 namespace opweld {
 
 bool Group::only_aliases() const {
@@ -20,8 +22,14 @@ Kernel kernel_of(const Group& group, int id) {
 
 Groups::Groups(const Graph& graph) {
   int position = 0;
+  std::vector<Node*> prologues;  // whose matmuls come behind them
   for (const auto& node : graph.nodes()) {
     if (node->op() == "constant") continue;
+    if (is_weight_prologue(*node)) {
+      positions_[node.get()] = position++;
+      prologues.push_back(node.get());
+      continue;
+    }
     auto group = std::make_unique<Group>();
     group->id = position;
     group->kind = kind_of(*node);
@@ -30,6 +38,11 @@ Groups::Groups(const Graph& graph) {
     by_node_[node.get()] = group.get();
     positions_[node.get()] = position++;
     groups_.push_back(std::move(group));
+  }
+  for (Node* node : prologues) {
+    Group* const reader = by_node_.at(node->result()->uses().front().node);
+    reader->nodes.insert(reader->nodes.begin(), node);
+    by_node_[node] = reader;
   }
 }
 

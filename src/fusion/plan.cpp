@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "ops/stored_weights.h"
+
 namespace opweld {
 
 std::string_view to_string(KernelKind kind) {
@@ -44,6 +46,10 @@ Dim FusionPlan::bytes_written(const Kernel& kernel) {
   return total;
 }
 
+int operators_of(const Node& node) {
+  return is_weight_prologue(node) ? 0 : node.source().operators;
+}
+
 namespace {
 
 template <typename T>
@@ -73,7 +79,11 @@ void complete_kernel(Kernel& kernel) {
   std::vector<std::string> names;
   std::vector<const Source*> named;
   int operators = 0;
-  for (const Node* node : kernel.nodes) operators += node->source().operators;
+  std::size_t nodes = 0;
+  for (const Node* node : kernel.nodes) {
+    operators += operators_of(*node);
+    nodes += is_weight_prologue(*node) ? 0 : 1;
+  }
   names.reserve(kernel.nodes.size());
   named.reserve(kernel.nodes.size());
   for (const Node* node : kernel.nodes) {
@@ -93,7 +103,7 @@ void complete_kernel(Kernel& kernel) {
     // An operator of the model that takes several nodes here is named once.
     const Source& source = node->source();
     // What only takes a merged result apart is named where nothing else is.
-    if (source.operators == 0 && operators > 0) continue;
+    if (operators_of(*node) == 0 && operators > 0) continue;
     const bool is_named = std::any_of(named.begin(), named.end(),
                                       [&](const Source* other) { return *other == source; });
     if (is_named && !source.name.empty()) continue;
@@ -102,7 +112,7 @@ void complete_kernel(Kernel& kernel) {
   }
   kernel.scope = common_scope(kernel.nodes);
   kernel.label = fmt::format("{}", fmt::join(names, " + "));
-  const bool is_fused = kernel.nodes.size() > 1 || operators > 1;
+  const bool is_fused = nodes > 1 || operators > 1;
   kernel.name = fmt::format("{}_{}", is_fused ? "FusedKernel" : "Kernel", kernel.id);
 }
 

@@ -77,6 +77,9 @@ struct FusionPlan {
 // Fills inputs, constants, outputs, scope and label from the nodes.
 void complete_kernel(Kernel& kernel);
 
+// How many operators of the model it is: what its source says, and none for a prologue of weights.
+int operators_of(const Node& node);
+
 // The kernel's nodes as a graph of their own: inputs and outputs in the kernel's order, constants
 // as constant nodes that share their bytes.
 Graph extract_group(const Kernel& kernel);

@@ -5,6 +5,7 @@
 
 #include "fusion/cost.h"
 #include "fusion/legality/legality.h"
+#include "ops/stored_weights.h"
 
 namespace opweld {
 
@@ -96,7 +97,9 @@ class Planner {
     result.value = value;
     result.producer = value->producer();
     result.consumer = &consumer;
-    result.bytes_saved = value->type().num_bytes() * 2;
+    // As a kernel of its own a prologue would have been made once, before all runs.
+    const bool is_prologue = is_weight_prologue(*result.producer);
+    result.bytes_saved = is_prologue ? Dim(0) : value->type().num_bytes() * 2;
     const auto producer_kernel = kernel_of_.find(value->producer());
     const auto consumer_kernel = kernel_of_.find(&consumer);
     const bool both = producer_kernel != kernel_of_.end() && consumer_kernel != kernel_of_.end();

@@ -5,6 +5,7 @@
 
 #include "fusion/kernel_kind.h"
 #include "fusion/reasons.h"
+#include "ops/stored_weights.h"
 
 namespace opweld {
 
@@ -53,9 +54,13 @@ Expected<std::int64_t> saved_bytes(const Kernel& kernel, const Bindings& binding
   OPWELD_TRY(const Traffic fused, kernel_traffic(kernel, bindings));
   Traffic alone;
   for (Node* node : kernel.nodes) {
-    if (is_alias(*node) || node->source().operators == 0) continue;
+    if (is_alias(*node) || operators_of(*node) == 0) continue;
     Kernel single;
-    single.nodes = {node};
+    for (const Value* operand : node->operands()) {
+      Node* const producer = operand != nullptr ? operand->producer() : nullptr;
+      if (producer != nullptr && is_weight_prologue(*producer)) single.nodes.push_back(producer);
+    }
+    single.nodes.push_back(node);
     complete_kernel(single);
     OPWELD_TRY(Traffic traffic, kernel_traffic(single, bindings));
     OPWELD_TRY(const std::int64_t repeated, repeated_bytes(*node, bindings));
@@ -67,7 +72,7 @@ Expected<std::int64_t> saved_bytes(const Kernel& kernel, const Bindings& binding
 
 std::int64_t operators_in(const Kernel& kernel) {
   std::int64_t operators = 0;
-  for (const Node* node : kernel.nodes) operators += is_alias(*node) ? 0 : node->source().operators;
+  for (const Node* node : kernel.nodes) operators += is_alias(*node) ? 0 : operators_of(*node);
   return operators;
 }
 

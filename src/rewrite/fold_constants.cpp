@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "ops/builder.h"
+#include "ops/op.h"
 #include "ops/reference.h"
+#include "ops/stored_weights.h"
 #include "support/shape.h"
 
 namespace opweld {
@@ -89,12 +92,73 @@ bool fold_known_contents(Graph& graph, Node& node) {
   return true;
 }
 
+// Whether all that becomes of a value is the right operand of one matmul, behind views if any.
+bool ends_in_matmul(const Value* value) {
+  while (!value->is_graph_output() && value->uses().size() == 1) {
+    const Use& use = value->uses().front();
+    if (is_right_operand(use)) return value->rank() >= 2;
+    if (op_def(*use.node).trait != FusionTrait::View || use.node->num_results() != 1) return false;
+    value = use.node->result();
+  }
+  return false;
+}
+
+// Weights that a matmul widens as it reads them stay as narrow as they are stored.
+bool is_kept(const Node& node) {
+  if (!widens_constant(node)) return false;
+  const auto bytes = node.result()->type().num_bytes().constant();
+  return bytes && *bytes > kAlwaysFine && ends_in_matmul(node.result());
+}
+
+// view(cast(constant), ...) -> cast(view(constant, ...)): moving comes before widening. Where the
+// operands are not all of one kind, they are folded, and the view with them.
+void fold_view(Graph& graph, Node& view) {
+  std::vector<Node*> casts;
+  bool movable = true;
+  std::vector<Value*> stored;
+  for (Value* operand : view.operands()) {
+    Node* const cast = operand != nullptr ? operand->producer() : nullptr;
+    if (cast == nullptr || !widens_constant(*cast)) {
+      // What says where to: the sizes of a reshape, the positions of a gather.
+      movable = movable && (operand == nullptr || !is_float(operand->dtype()));
+      stored.push_back(operand);
+      continue;
+    }
+    casts.push_back(cast);
+    movable = movable && cast->operand(0)->dtype() == casts.front()->operand(0)->dtype();
+    stored.push_back(cast->operand(0));
+  }
+  if (casts.empty()) return fold(graph, view);
+  if (movable) {
+    Value* const old = view.result();
+    Builder build(graph, &view, view.source());
+    Value* const moved = build.op(view.op(), stored, view.attributes());
+    Value* const widened = moved != nullptr ? build.cast(moved, old->dtype()) : nullptr;
+    if (widened != nullptr) {
+      widened->set_name(old->name());
+      graph.replace_all_uses(old, widened);
+      graph.erase(&view);
+      fold(graph, *moved->producer());
+    }
+    movable = widened != nullptr;
+  }
+  for (Node* cast : casts) {
+    if (!movable) {
+      fold(graph, *cast);
+    } else if (cast->result()->uses().empty()) {
+      graph.erase(cast);
+    }
+  }
+  if (!movable) fold(graph, view);
+}
+
 }  // namespace
 
 Status fold_constants(Graph& graph) {
   for (Node* node : graph.nodes_in_order()) {
     if (node->op() == "constant" || node->op() == "iota") continue;
-    if (!fold_known_contents(graph, *node)) fold(graph, *node);
+    if (fold_known_contents(graph, *node) || is_kept(*node)) continue;
+    op_def(*node).trait == FusionTrait::View ? fold_view(graph, *node) : fold(graph, *node);
   }
   return {};
 }

@@ -9,6 +9,7 @@
 
 #include "ops/builder.h"
 #include "ops/op.h"
+#include "ops/stored_weights.h"
 #include "rewrite/match.h"
 
 namespace opweld {
@@ -24,7 +25,7 @@ struct Projection {
 
   [[nodiscard]] Value* x() const { return matmul->operand(0); }
   [[nodiscard]] const Tensor& weights() const {
-    return matmul->operand(1)->producer()->attributes().tensor("value");
+    return stored_weights(matmul->operand(1))->attributes().tensor("value");
   }
   [[nodiscard]] std::int64_t depth() const { return weights().sizes()[0]; }
   [[nodiscard]] std::int64_t columns() const { return weights().sizes()[1]; }
@@ -44,7 +45,7 @@ bool is_constant_row(const Value* value, std::int64_t columns, int most_axes) {
 std::optional<Projection> match_projection(Node& node) {
   if (node.op() != "matmul" || !is_float(node.result()->dtype())) return std::nullopt;
   const Value* const weights = node.operand(1);
-  if (made_by(weights, "constant") == nullptr || weights->rank() != 2) return std::nullopt;
+  if (stored_weights(weights) == nullptr || weights->rank() != 2) return std::nullopt;
   if (!has_one_reader(weights)) return std::nullopt;
   Projection found{&node, nullptr, nullptr, node.result()};
   if (found.depth() == 0 || found.columns() == 0) return std::nullopt;
@@ -169,7 +170,7 @@ Expected<Tensor> merged_bias(const Projections& projections) {
       rows.push_back(projection.bias->producer()->attributes().tensor("value").reshaped(row));
       continue;
     }
-    OPWELD_TRY(Tensor zeros, Tensor::allocate(projection.weights().dtype(), row));
+    OPWELD_TRY(Tensor zeros, Tensor::allocate(projection.result->dtype(), row));
     for (std::int64_t i = 0; i < zeros.num_elements(); ++i) zeros.set_double(i, -0.0);
     rows.push_back(std::move(zeros));
   }
@@ -198,10 +199,12 @@ void erase(Graph& graph, const Projection& projection) {
     if (node != nullptr && node->result()->uses().empty()) graph.erase(node);
   };
   Node* const weights = projection.matmul->operand(1)->producer();
+  Node* const stored = stored_weights(projection.matmul->operand(1));
   Node* const bias = projection.bias != nullptr ? projection.bias->producer() : nullptr;
   erase_unread(projection.sum);
   erase_unread(projection.matmul);
   erase_unread(weights);
+  if (stored != weights) erase_unread(stored);
   erase_unread(bias);
 }
 
@@ -218,8 +221,9 @@ Status merge(Graph& graph, const Projections& projections) {
   OPWELD_TRY(Tensor joined, side_by_side(weights, projections.front().depth()));
   weights.clear();
   Builder build(graph, before, joined_source(matmuls));
-  Value* merged =
-      build.binary("matmul", projections.front().x(), build.constant(std::move(joined)));
+  Value* const columns = build.constant(std::move(joined));
+  Value* merged = build.binary("matmul", projections.front().x(),
+                               build.cast(columns, projections.front().result->dtype()));
   if (!sums.empty()) {
     OPWELD_TRY(Tensor bias, merged_bias(projections));
     Builder adding(graph, before, joined_source(sums));
@@ -272,7 +276,9 @@ Status merge_projections(Graph& graph) {
     const auto projection = match_projection(*node);
     if (!projection) continue;
     auto siblings = std::ranges::find_if(by_operand, [&](const Projections& others) {
-      return others.front().x() == projection->x() && others.front().depth() == projection->depth();
+      return others.front().x() == projection->x() &&
+             others.front().depth() == projection->depth() &&
+             others.front().weights().dtype() == projection->weights().dtype();
     });
     if (siblings == by_operand.end()) siblings = by_operand.insert(siblings, Projections());
     siblings->push_back(*projection);

@@ -65,8 +65,11 @@ inline void expect_close(const Tensor& actual, const Tensor& expected, DType dty
 class GroupRunner {
  public:
   GroupRunner(const std::string& text, KernelKind kind, const std::string& target = "host",
+              bool strict = false, const tile::Blocking& blocking = {})
+      : GroupRunner(parse_graph(text), kind, target, strict, blocking) {}
+
+  GroupRunner(Expected<Graph> graph, KernelKind kind, const std::string& target = "host",
               bool strict = false, const tile::Blocking& blocking = {}) {
-    auto graph = parse_graph(text);
     if (!graph) {
       ADD_FAILURE() << graph.error().message;
       return;

@@ -139,7 +139,8 @@ DotEmitter::Tile DotEmitter::loop(const Operands& operands, Tile tile, llvm::Val
 
 void DotEmitter::fetch_ahead(const Operands& operands, llvm::Value* k, int steps, int stride) {
   auto& builder = emission_.builder;
-  const int bytes = stride * byte_size(operands.b_dtype);
+  const DType dtype = tile::memory_dtype(emission_.program, operands.dot->ahead->start);
+  const int bytes = stride * byte_size(dtype);
   llvm::Value* const offset =
       builder.CreateMul(k, builder.getInt64(static_cast<std::uint64_t>(bytes)));
   for (int byte = 0; byte < steps * bytes; byte += kCacheLine) {

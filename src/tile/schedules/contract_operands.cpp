@@ -60,25 +60,14 @@ DotOperand ContractTask::right_operand(int rows, Expr row, Expr panel, Expr dept
     return {program_.at_offset(*packed_columns_, math_.mul(panel, Dim(blocking_.depth))), kNoExpr,
             math_.size(width)};
   }
-  // Panels lie one after the other, each depth x width: column n of the matrix, a multiple of the
-  // width, starts at n * depth.
-  const Shape& shape = contraction_.b->shape();
-  const Shape batch(shape.begin(), shape.end() - 2);
-  const Dim panels = ceil_div(contraction_.columns, Dim(tile_width_));
-  const Dim matrix = panels * width * depth_;
-  std::vector<Dim> strides = row_major_strides(batch);
-  for (Dim& stride : strides) stride *= matrix;
-  const Expr matrix_offset = batch_offset(batch, strides);
-  const auto panel_at = [&](Expr column, Expr depth_start) {
-    const Expr at = math_.mul(math_.add(place_.column0, column), depth_ * contraction_.parts);
-    return math_.add(math_.add(matrix_offset, at), math_.mul(depth_start, width));
-  };
-  DotOperand operand{program_.at_offset(*packed_weights_, panel_at(panel, depth0)), kNoExpr,
-                     math_.size(width)};
+  DotOperand operand{reads_wide_panel_
+                         ? program_.at_offset(*wide_panel_, math_.constant(0))
+                         : program_.at_offset(*packed_weights_, panel_at(panel, depth0)),
+                     kNoExpr, math_.size(width)};
   if (rows == blocking_.tile_rows) {
     const Expr tile = math_.div(row, Dim(rows));
     const Expr fetched = program_.mul(math_.mul(tile, Dim(blocking_.ahead_stride)), depth);
-    const Expr next = panel_after(panel, depth0, last, panel_at);
+    const Expr next = panel_after(panel, depth0, last);
     operand.ahead = {.start = program_.at_offset(*packed_weights_, math_.add(next, fetched)),
                      .stride = blocking_.ahead_stride};
     // Few rows have too few tiles for that: their first one fetches the whole panel.
@@ -94,8 +83,21 @@ DotOperand ContractTask::right_operand(int rows, Expr row, Expr panel, Expr dept
   return operand;
 }
 
-Expr ContractTask::panel_after(Expr panel, Expr depth0, bool last,
-                               FunctionRef<Expr(Expr column, Expr depth_start)> panel_at) {
+// Panels lie one after the other, each depth x width: column n of the matrix, a multiple of the
+// width, starts at n * depth.
+Expr ContractTask::panel_at(Expr column, Expr depth_start) {
+  const int width = blocking_.tile_columns;
+  const Shape& shape = contraction_.b->shape();
+  const Shape batch(shape.begin(), shape.end() - 2);
+  const Dim panels = ceil_div(contraction_.columns, Dim(tile_width_));
+  const Dim matrix = panels * width * depth_;
+  std::vector<Dim> strides = row_major_strides(batch);
+  for (Dim& stride : strides) stride *= matrix;
+  const Expr at = math_.mul(math_.add(place_.column0, column), depth_ * contraction_.parts);
+  return math_.add(math_.add(batch_offset(batch, strides), at), math_.mul(depth_start, width));
+}
+
+Expr ContractTask::panel_after(Expr panel, Expr depth0, bool last) {
   ExprPool& exprs = program_.exprs();
   const Expr beside = math_.add(panel, math_.constant(tile_width_));
   const bool all_rows = provably_le(contraction_.rows, Dim(blocking_.rows));
@@ -150,6 +152,38 @@ Status ContractTask::pack_rows(Expr depth0, Expr depth) {
       program_.store(to, exprs.select(inside, value, zero()));
       return {};
     });
+  });
+}
+
+bool ContractTask::has_prologue() const {
+  return packed_weights_ && !form_.on_matrix_unit && contraction_.weights->dtype() != compute_;
+}
+
+Status ContractTask::widen_panel(Expr panel, Expr depth0, Expr depth) {
+  const int width = blocking_.tile_columns;
+  if (!wide_panel_) {
+    wide_panel_ = program_.buffer("w", compute_, {blocking_.depth, width}, Buffer::Space::Cache);
+  }
+  const Expr start = panel_at(panel, depth0);
+  const int vectors = tile_width_ / lowering_.lanes();
+  ElementBuilder& elements = lowering_.elements();
+  return lowering_.serial("k", depth, Dim(blocking_.depth), [&](Expr k) -> Status {
+    for (int part = 0; part < contraction_.parts; ++part) {
+      OPWELD_CHECK(lowering_.vector("j", Dim(tile_width_), vectors, [&](Expr j) -> Status {
+        const Expr column = math_.add(j, math_.constant(std::int64_t{part} * tile_width_));
+        const Expr within = math_.add(math_.mul(k, Dim(width)), column);
+        const Expr stored =
+            program_.load(program_.at_offset(*packed_weights_, math_.add(start, within)));
+        elements.define(contraction_.weights, [=](std::span<const Expr>) { return stored; });
+        const Expr row = math_.add(depth0, k);
+        OPWELD_TRY(const Expr value,
+                   elements.element(contraction_.b, operand_index(contraction_.b, row, column)));
+        elements.undefine(contraction_.weights);
+        program_.store(program_.at_offset(*wide_panel_, within), value);
+        return {};
+      }));
+    }
+    return {};
   });
 }
 

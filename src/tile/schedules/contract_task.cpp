@@ -8,6 +8,9 @@ namespace opweld::tile {
 
 namespace {
 
+// Up to so many tiles of rows widen the weights as they read them, each for itself.
+constexpr int kFewWidenedTiles = 2;
+
 // Whether the value's elements are those of inputs and constants, at other places.
 bool is_moved_only(const Value* value) {
   const Node* const producer = value->producer();
@@ -137,7 +140,34 @@ Status ContractTask::emit_run(Expr first, Expr count, Expr depth0, Expr depth, b
   Status status;
   program_.serial("p", column_count_, tile_width_, [&](Expr panel) {
     const ElementBuilder::Scope scope(lowering_.elements());
+    status = emit_panel(count, panel, depth0, depth, last);
+  });
+  return status;
+}
+
+Status ContractTask::emit_panel(Expr count, Expr panel, Expr depth0, Expr depth, bool last) {
+  const auto constant = groups_ ? std::nullopt : contraction_.rows.constant();
+  const std::int64_t few = std::int64_t{kFewWidenedTiles} * blocking_.tile_rows;
+  const bool all_few = constant && *constant <= few;
+  if (!has_prologue() || all_few) return emit_row_tiles(count, panel, depth0, depth, last);
+  const auto emit_widened = [&]() -> Status {
+    OPWELD_CHECK(widen_panel(panel, depth0, depth));
+    reads_wide_panel_ = true;
+    Status status = emit_row_tiles(count, panel, depth0, depth, last);
+    reads_wide_panel_ = false;
+    return status;
+  };
+  if (constant) return emit_widened();
+  ExprPool& exprs = program_.exprs();
+  Status status;
+  program_.when(exprs.binary(ExprKind::Le, count, math_.constant(few)), [&] {
+    const ElementBuilder::Scope scope(lowering_.elements());
     status = emit_row_tiles(count, panel, depth0, depth, last);
+  });
+  OPWELD_CHECK(status);
+  program_.when(exprs.binary(ExprKind::Lt, math_.constant(few), count), [&] {
+    const ElementBuilder::Scope scope(lowering_.elements());
+    status = emit_widened();
   });
   return status;
 }

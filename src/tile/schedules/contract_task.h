@@ -60,6 +60,8 @@ class ContractTask {
   Status emit_block(Expr depth0, Expr depth, bool last);
   // The `count` rows from `first` on of the task's, which meet one right operand.
   Status emit_run(Expr first, Expr count, Expr depth0, Expr depth, bool last);
+  // The panel meets all rows of the run.
+  Status emit_panel(Expr count, Expr panel, Expr depth0, Expr depth, bool last);
   Status emit_row_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last);
   // One register tile at row `run_row` of the run's rows and column `panel` of the task's columns.
   Status emit_tile(int rows, Expr run_row, Expr panel, Expr depth0, Expr depth, bool last);
@@ -80,12 +82,17 @@ class ContractTask {
   // Where the panel is that this thread goes on with: beside this one, and behind the task's last
   // one the first of the next block of depth. Between two tasks with the same columns there is
   // nothing to be fetched ahead: other rows are what the next task waits for.
-  Expr panel_after(Expr panel, Expr depth0, bool last,
-                   FunctionRef<Expr(Expr column, Expr depth_start)> panel_at);
+  Expr panel_after(Expr panel, Expr depth0, bool last);
+  // The offset, in packed weights, of the panel at that column of the task's.
+  Expr panel_at(Expr column, Expr depth_start);
 
   Index operand_index(const Value* operand, Expr first, Expr second);
   // Row-major rows x depth block of the left operand, computed as any element is.
   Status pack_rows(Expr depth0, Expr depth);
+  // Whether packed weights are stored in another type than they are multiplied in.
+  [[nodiscard]] bool has_prologue() const;
+  // The panel as it is multiplied, [depth][width]: the prologue of its elements.
+  Status widen_panel(Expr panel, Expr depth0, Expr depth);
   // Panels of the right operand: [panel][depth][width], columns past the end filled with zeros.
   Status pack_columns(Expr depth0, Expr depth);
 
@@ -123,6 +130,8 @@ class ContractTask {
   std::optional<MemoryRef> sums_;
   std::optional<MemoryRef> packed_rows_;
   std::optional<MemoryRef> packed_columns_;
+  std::optional<MemoryRef> wide_panel_;
+  bool reads_wide_panel_ = false;  // the tiles emitted now
   Place place_;
   Expr run0_ = kNoExpr;  // of the task's rows, the first that is multiplied now
   Expr run_rows_ = kNoExpr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/op.h"
+#include "ops/stored_weights.h"
 #include "tile/schedules/head_segments.h"
 
 namespace opweld::tile {
@@ -26,11 +27,10 @@ Contraction contraction_of(const Node& node) {
   found.a = found.node->operand(0);
   found.b = found.node->operand(1);
   found.result = found.node->result();
-  const Node* const producer = found.b->producer();
-  const bool constant = producer != nullptr && producer->op() == "constant";
+  const Node* const stored = stored_weights(found.b);
   // A constant of one element is a number of the program, and no param that could be packed.
-  const bool is_param = constant && found.b->type().num_elements() != Dim(1);
-  if (is_param && found.b->uses().size() == 1) found.weights = found.b;
+  const bool is_param = stored != nullptr && found.b->type().num_elements() != Dim(1);
+  if (is_param && stored->result()->uses().size() == 1) found.weights = stored->result();
   const Shape& shape = found.result->shape();
   const auto rank = shape.size();
   found.columns = shape[rank - 1];
@@ -107,10 +107,11 @@ Status find_results(std::span<const Node* const> nodes, std::span<const Value* c
 }
 
 std::string contract_class(const Contraction& contraction, const ContractSizes& sizes) {
-  std::string text = fmt::format("{} {} x {} . {} {} x {}", to_string(contraction.a->dtype()),
-                                 rounded_text(sizes.rows), rounded_text(sizes.depth),
-                                 to_string(contraction.b->dtype()), rounded_text(sizes.depth),
-                                 rounded_text(sizes.columns));
+  const Value* const right = contraction.weights != nullptr ? contraction.weights : contraction.b;
+  std::string text =
+      fmt::format("{} {} x {} . {} {} x {}", to_string(contraction.a->dtype()),
+                  rounded_text(sizes.rows), rounded_text(sizes.depth), to_string(right->dtype()),
+                  rounded_text(sizes.depth), rounded_text(sizes.columns));
   if (!contraction.batch.empty()) {
     text = fmt::format("{} of {}", rounded_text(num_elements(contraction.batch)), text);
   }

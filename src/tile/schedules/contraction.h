@@ -37,7 +37,8 @@ struct Contraction {
   Dim depth;
   // The result is read in so many slices of equal width, element by element, and not as a whole.
   int parts = 1;
-  const Value* weights = nullptr;  // b, if it is packed once outside the kernel
+  // What b is made of, if it is a constant: it is packed once outside the kernel, as it is stored.
+  const Value* weights = nullptr;
   bool merges_rows = false;
   bool grouped = false;
   const Value* bias = nullptr;  // of a grouped one, [group, N]
