@@ -101,11 +101,12 @@ Json document_of(std::string_view text) {
   return ours ? json : Json{{"format", kFormat}, {"machines", Json::object()}};
 }
 
+// The file that is opened, as long as that one is: another may take its place at any time.
 std::string read_file(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error || size > kMostBytes) return {};
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? std::streamoff(file.tellg()) : -1;
+  if (size < 0 || static_cast<std::size_t>(size) > kMostBytes) return {};
+  file.seekg(0);
   std::string text(static_cast<std::size_t>(size), '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
