@@ -44,33 +44,36 @@ class Compiler {
       dump(rewrite.name, [&]() { return to_text(graph); });
     }
 
-    // Decide which neighbours share a kernel.
-    FusionPlan plan;
-    OPWELD_CHECK(pass("plan", [&]() { return make_plan(graph, plan); }));
-    dump("plan", [&]() { return to_text(plan); });
-    log_plan(graph, plan);
+    // Decide which neighbours share a kernel; if what pays depends on sizes that only a run knows,
+    // once for large ones and once for any.
+    std::vector<PlanVersion> versions;
+    OPWELD_CHECK(pass("plan", [&]() { return make_plans(graph, versions); }));
+    dump("plan", [&]() {
+      return text_of(versions, [](const PlanVersion& version) { return to_text(version.plan); });
+    });
 
     // Turn each group into a tile program.
-    std::vector<ExecutableKernel> kernels;
-    OPWELD_CHECK(pass("tile", [&]() { return lower_kernels(plan, kernels); }));
-    dump("tile", [&]() { return programs_text(kernels); });
+    OPWELD_CHECK(pass("tile", [&]() { return lower_kernels(versions); }));
+    dump("tile", [&]() { return text_of(versions, programs_text); });
 
     // Machine code; equal programs are compiled once.
-    OPWELD_CHECK(pass("codegen", [&]() { return generate(kernels); }));
-    dump("codegen", [&]() { return assembly_text(kernels); });
+    OPWELD_CHECK(pass("codegen", [&]() { return generate(versions); }));
+    dump("codegen", [&]() {
+      return text_of(versions, [&](const PlanVersion& version) { return assembly_text(version); });
+    });
 
     // Pack the weights, and decide where values live.
     Expected<Executable> executable = fail("not built");
     OPWELD_CHECK(pass("link", [&]() -> Status {
       executable =
-          Executable::create(std::move(graph), std::move(plan), std::move(kernels), threads_,
+          Executable::create(std::move(graph), std::move(versions), threads_,
                              options_.keep_constants ? Executable::GraphConstants::Keep
                                                      : Executable::GraphConstants::Release);
       return executable ? Status() : tl::unexpected(executable.error());
     }));
     Compiled compiled{std::move(*executable), std::move(times_), std::move(tunable_),
                       std::move(notes_)};
-    log_tuning(compiled);
+    log_decisions(compiled);
     return compiled;
   }
 
@@ -94,7 +97,27 @@ class Compiler {
 
   tile::LowerOptions lower_options() const { return {&target_, options_.strict}; }
 
-  Status make_plan(const Graph& graph, FusionPlan& plan) {
+  // Of each version, under what it asks of sizes.
+  template <typename Text>
+  static std::string text_of(std::span<const PlanVersion> versions, const Text& text) {
+    std::string result;
+    for (const PlanVersion& version : versions) {
+      if (versions.size() > 1) result += conditions_text(version.plan);
+      result += text(version);
+    }
+    return result;
+  }
+
+  static std::string conditions_text(const FusionPlan& plan) {
+    if (plan.conditions.empty()) return "for any other sizes:\n";
+    std::vector<std::string> parts;
+    for (const SizeCondition& each : plan.conditions) {
+      parts.push_back(fmt::format("{} >= {}", each.size, each.least));
+    }
+    return fmt::format("where {}:\n", fmt::join(parts, " and "));
+  }
+
+  Status make_plans(const Graph& graph, std::vector<PlanVersion>& versions) {
     PlanOptions planning;
     planning.level = options_.level;
     planning.target = &target_;
@@ -102,15 +125,19 @@ class Compiler {
       OPWELD_TRY(const auto lowered, tile::lower(group, kind, lower_options(), "group"));
       return tile::estimate_pressure(lowered, target_);
     };
-    OPWELD_TRY(plan, plan_fusion(graph, planning));
+    OPWELD_TRY(auto plans, plan_versions(graph, planning));
+    for (FusionPlan& plan : plans) versions.push_back({std::move(plan), {}});
     return {};
   }
 
   // What was decided, as far as the environment asks for it.
-  void log_plan(const Graph& graph, const FusionPlan& plan) const {
+  static void log_decisions(const Compiled& compiled) {
     const Log log = Log::from_environment();
     if (!log.enabled(LogLevel::Info)) return;
+    const Executable& executable = compiled.executable;
+    const Graph& graph = executable.graph();
     const Bindings sizes = usual_sizes(graph);
+    const FusionPlan& plan = executable.plan(sizes);
     std::vector<std::string> figures;
     for (const auto& [name, size] : sizes) figures.push_back(fmt::format(", {} = {}", name, size));
     log.line(LogLevel::Info, fmt::format("AutoFusion: graph '{}' at level {}{}", graph.name(),
@@ -120,24 +147,24 @@ class Compiler {
     } else {
       log.line(LogLevel::Info, "AutoFusion: no figures: " + kernels.error().message);
     }
-    if (!log.enabled(LogLevel::Debug)) return;
-    for (const std::string& line : kept_edges_log(plan)) log.line(LogLevel::Debug, line);
-  }
-
-  static void log_tuning(const Compiled& compiled) {
-    const Log log = Log::from_environment();
-    if (!log.enabled(LogLevel::Info)) return;
-    for (const std::string& line : compiled.tuning_log()) log.line(LogLevel::Info, line);
+    if (log.enabled(LogLevel::Debug)) {
+      for (const std::string& line : kept_edges_log(plan)) log.line(LogLevel::Debug, line);
+    }
+    for (const std::string& line : compiled.tuning_log(executable.version_for(sizes))) {
+      log.line(LogLevel::Info, line);
+    }
   }
 
   // With the block sizes that were measured for kernels like this one.
-  Expected<tile::LoweredKernel> lower(const Kernel& kernel, std::size_t index) {
+  Expected<tile::LoweredKernel> lower(const Kernel& kernel, std::size_t version,
+                                      std::size_t index) {
     const Graph group = extract_group(kernel);
     // Named by kind, so that kernels equal but for their place in the model are equal.
     const std::string name(to_string(kernel.kind));
     auto lowered = tile::lower(group, kernel.kind, lower_options(), name);
     if (!lowered || lowered->choices.candidates.empty()) return lowered;
     TunableKernel tunable;
+    tunable.version = version;
     tunable.kernel = static_cast<int>(index);
     tunable.name = kernel_class(kernel, lowered->choices, threads_, options_.strict);
     tunable.choices = lowered->choices;
@@ -161,11 +188,20 @@ class Compiler {
     return is_offered ? &found->second : nullptr;
   }
 
-  Status lower_kernels(FusionPlan& plan, std::vector<ExecutableKernel>& kernels) {
-    for (Kernel& kernel : plan.kernels) {
+  Status lower_kernels(std::vector<PlanVersion>& versions) {
+    for (std::size_t i = 0; i < versions.size(); ++i) OPWELD_CHECK(lower_kernels(versions[i], i));
+    // Kernels that versions share have the same to say.
+    std::ranges::sort(notes_);
+    const auto repeated = std::ranges::unique(notes_);
+    notes_.erase(repeated.begin(), repeated.end());
+    return {};
+  }
+
+  Status lower_kernels(PlanVersion& version, std::size_t index) {
+    for (Kernel& kernel : version.plan.kernels) {
       ExecutableKernel executable;
       if (kernel.kind != KernelKind::Extern) {
-        auto lowered = lower(kernel, kernels.size());
+        auto lowered = lower(kernel, index, version.kernels.size());
         if (lowered) {
           executable.program = std::move(lowered->program);
           executable.constants = std::move(lowered->constants);
@@ -182,40 +218,42 @@ class Compiler {
         notes_.push_back(fmt::format("{} is run by a call: {}",
                                      kernel.nodes.front()->display_name(), executable.why_call));
       }
-      kernels.push_back(std::move(executable));
+      version.kernels.push_back(std::move(executable));
     }
     return {};
   }
 
-  Status generate(std::vector<ExecutableKernel>& kernels) {
+  Status generate(std::vector<PlanVersion>& versions) {
     cpu::KernelCompiler::Options options;
     options.threads = threads_;
     OPWELD_TRY(cpu::KernelCompiler compiler, cpu::KernelCompiler::create(target_, options));
     std::vector<const tile::TileProgram*> programs;
     std::vector<ExecutableKernel*> owners;
-    for (ExecutableKernel& kernel : kernels) {
-      if (kernel.program.params.empty()) continue;
-      programs.push_back(&kernel.program);
-      owners.push_back(&kernel);
+    for (PlanVersion& version : versions) {
+      for (ExecutableKernel& kernel : version.kernels) {
+        if (kernel.program.params.empty()) continue;
+        programs.push_back(&kernel.program);
+        owners.push_back(&kernel);
+      }
     }
     OPWELD_TRY(const auto compiled, compiler.compile(programs));
     for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->code = compiled[i];
     return {};
   }
 
-  static std::string programs_text(const std::vector<ExecutableKernel>& kernels) {
+  static std::string programs_text(const PlanVersion& version) {
     std::string text;
-    for (const ExecutableKernel& kernel : kernels) {
+    for (const ExecutableKernel& kernel : version.kernels) {
       if (!kernel.program.params.empty()) text += to_text(kernel.program) + "\n";
     }
     return text;
   }
 
-  std::string assembly_text(const std::vector<ExecutableKernel>& kernels) const {
+  std::string assembly_text(const PlanVersion& version) const {
     auto compiler = cpu::KernelCompiler::create(target_, {});
     if (!compiler) return compiler.error().message;
     std::string text;
-    for (const ExecutableKernel& kernel : kernels) {
+    for (const ExecutableKernel& kernel : version.kernels) {
       if (kernel.program.params.empty()) continue;
       const auto assembly = compiler->assembly(kernel.program);
       text += assembly ? *assembly : assembly.error().message;
@@ -239,12 +277,13 @@ double Compiled::seconds() const {
   return total;
 }
 
-std::vector<std::string> Compiled::tuning_log() const {
+std::vector<std::string> Compiled::tuning_log(std::size_t version) const {
   std::vector<std::string> lines;
+  const FusionPlan& plan = executable.versions()[version].plan;
   for (const TunableKernel& tunable : tunable) {
     const auto& [blocking, gain, sizes] = tunable.used;
-    if (blocking.is_default()) continue;
-    const Kernel& kernel = executable.plan().kernels[static_cast<std::size_t>(tunable.kernel)];
+    if (blocking.is_default() || tunable.version != version) continue;
+    const Kernel& kernel = plan.kernels[static_cast<std::size_t>(tunable.kernel)];
     lines.push_back(fmt::format("Tuning: {} ({}): {}, {:.1f} % faster than the default{}",
                                 kernel.name, kernel.label, to_text(blocking), gain * 100,
                                 sizes.empty() ? "" : " at " + sizes));

@@ -42,8 +42,9 @@ struct PassTime {
 
 // A kernel whose block sizes could be others.
 struct TunableKernel {
-  int kernel = 0;    // index into plan().kernels
-  std::string name;  // its class
+  std::size_t version = 0;  // of the executable
+  int kernel = 0;           // index into the kernels of that version
+  std::string name;         // its class
   tile::BlockingChoices choices;
   TunedChoice used;  // the default, unless a better one was measured
 };
@@ -57,8 +58,8 @@ struct Compiled {
 
   [[nodiscard]] double seconds() const;
   // "Tuning: FusedKernel_3 (matmul + gelu): panels 4, 7.2 % faster than the default at s = 128",
-  // for each kernel that has other block sizes than the default's.
-  [[nodiscard]] std::vector<std::string> tuning_log() const;
+  // for each kernel of the version that has other block sizes than the default's.
+  [[nodiscard]] std::vector<std::string> tuning_log(std::size_t version) const;
 };
 
 // The graph is taken apart; clone it to keep it.

@@ -85,7 +85,10 @@ class Tuner {
  private:
   // The classes, what their kernels read in a run, and how long they take.
   Status find_classes(Compiled& compiled, std::span<const Tensor> inputs) {
-    const FusionPlan& plan = compiled.executable.plan();
+    // Only what runs at these sizes can be measured.
+    const std::size_t version = compiled.executable.version_for(sizes_);
+    std::erase_if(compiled.tunable, [&](const auto& each) { return each.version != version; });
+    const FusionPlan& plan = compiled.executable.versions()[version].plan;
     std::map<std::string, std::size_t> found;
     std::map<const Kernel*, std::size_t> seen_by;  // first kernels
     for (const TunableKernel& tunable : compiled.tunable) {
@@ -126,7 +129,8 @@ class Tuner {
                              const TunableKernel& b) {
     const auto text = [&](const TunableKernel& tunable) {
       const auto index = static_cast<std::size_t>(tunable.kernel);
-      return to_text(compiled.executable.kernels()[index].program);
+      const PlanVersion& version = compiled.executable.versions()[tunable.version];
+      return to_text(version.kernels[index].program);
     };
     return a.kernel == b.kernel || text(a) == text(b);
   }

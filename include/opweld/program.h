@@ -42,7 +42,9 @@ struct RunReport {
   std::int64_t barriers = 0;  // where threads waited for each other inside of launches
 };
 
-// Runs for any sizes of its symbols, from any number of threads at once (they take turns).
+// Runs for any sizes of its symbols, from any number of threads at once (they take turns). Where
+// some kernels pay only from some size on, there are two plans, and each run takes the one for its
+// sizes.
 // A handle: copies are the same program.
 class OPWELD_API Program {
  public:
@@ -72,8 +74,8 @@ class OPWELD_API Program {
 
   // What was fused and what that moves, at the given values of all symbols of the inputs.
   [[nodiscard]] Result<Account> account(const SymbolValues& values = {}) const;
-  // The same as one JSON object: "level", "sizes", "kernels", "edges", "layers", "totals", "log",
-  // "tuning".
+  // The same as one JSON object: "level", "sizes", "conditions", "kernels", "edges", "layers",
+  // "totals", "log", "tuning".
   [[nodiscard]] Result<std::string> account_json(const SymbolValues& values = {}) const;
 
   [[nodiscard]] double compile_seconds() const;

@@ -216,8 +216,9 @@ Expected<EdgeAccount> edge_account(const Verdict& verdict, const Bindings& bindi
 
 Expected<Account> make_account(const detail::ProgramState& program, const SymbolValues& values) {
   const Compiled& compiled = program.compiled;
-  const FusionPlan& plan = compiled.executable.plan();
   OPWELD_TRY(const Bindings bindings, check_values(compiled.executable.graph(), values));
+  const std::size_t version = compiled.executable.version_for(bindings);
+  const FusionPlan& plan = compiled.executable.versions()[version].plan;
   OPWELD_TRY(const LaunchAccount launches,
              compiled.executable.launches(bindings, program.single_launch));
   Account account;
@@ -235,7 +236,7 @@ Expected<Account> make_account(const detail::ProgramState& program, const Symbol
     account.edges.push_back(std::move(entry));
   }
   OPWELD_TRY(account.log, fusion_log(plan, bindings, true));
-  account.tuning = compiled.tuning_log();
+  account.tuning = compiled.tuning_log(version);
   account.notes = compiled.notes;
   return account;
 }
@@ -244,7 +245,9 @@ Expected<std::string> make_json(const detail::ProgramState& program, const Symbo
   const Executable& executable = program.compiled.executable;
   OPWELD_TRY(const Bindings bindings, check_values(executable.graph(), values));
   OPWELD_TRY(const LaunchAccount launches, executable.launches(bindings, program.single_launch));
-  return explain_json(executable.plan(), bindings, launches, program.compiled.tuning_log());
+  const std::size_t version = executable.version_for(bindings);
+  return explain_json(executable.versions()[version].plan, bindings, launches,
+                      program.compiled.tuning_log(version));
 }
 
 }  // namespace

@@ -33,6 +33,16 @@ Dim bytes_read_of(const Kernel& kernel, const Value* value) {
 
 }  // namespace
 
+bool SizeCondition::holds(const Bindings& bindings) const {
+  const auto value = size.evaluate(bindings);
+  return value && *value >= least;
+}
+
+bool FusionPlan::is_for(const Bindings& bindings) const {
+  return std::ranges::all_of(conditions,
+                             [&](const SizeCondition& each) { return each.holds(bindings); });
+}
+
 Dim FusionPlan::bytes_read(const Kernel& kernel) {
   Dim total = 0;
   for (const Value* value : kernel.inputs) total += bytes_read_of(kernel, value);

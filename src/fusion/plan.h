@@ -62,8 +62,21 @@ struct Alias {
   Value* source = nullptr;
 };
 
+// What the sizes of a run must come to.
+struct SizeCondition {
+  Dim size;
+  std::int64_t least = 0;
+  std::string what;  // "rows in a task of FusedKernel_3"
+
+  [[nodiscard]] bool holds(const Bindings& bindings) const;
+};
+
 struct FusionPlan {
   FusionLevel level = FusionLevel::Auto;
+  // Sound for any sizes, but meant for those at which all of these hold; empty: for any.
+  std::vector<SizeCondition> conditions;
+  // Whether something was refused that pays where sizes are larger.
+  bool more_when_larger = false;
   std::vector<Kernel> kernels;  // in execution order
   std::vector<Alias> aliases;   // in topological order
   std::vector<Verdict> verdicts;
@@ -72,6 +85,8 @@ struct FusionPlan {
   // tensor that it reads in slices alone, the slices.
   [[nodiscard]] static Dim bytes_read(const Kernel& kernel);
   [[nodiscard]] static Dim bytes_written(const Kernel& kernel);
+
+  [[nodiscard]] bool is_for(const Bindings& bindings) const;
 };
 
 // Fills inputs, constants, outputs, scope and label from the nodes.

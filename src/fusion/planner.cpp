@@ -1,5 +1,6 @@
 #include "fusion/planner.h"
 
+#include <algorithm>
 #include <cassert>
 #include <map>
 
@@ -24,7 +25,9 @@ class Planner {
     }
     FusionPlan plan;
     plan.level = options_.level;
+    plan.more_when_larger = more_when_larger_;
     emit_kernels(plan);
+    if (options_.many_rows) emit_conditions(plan);
     emit_verdicts(plan);
     return plan;
   }
@@ -40,6 +43,7 @@ class Planner {
       const std::vector<Node*> joining = groups_.group_of(producer)->nodes;
       if (auto refusal =
               try_merge(*groups_.group_of(producer), *groups_.group_of(&node), operand)) {
+        more_when_larger_ |= refusal->allowed_when_larger;
         refusals_[{producer, &node}] = *refusal;
         continue;
       }
@@ -79,6 +83,22 @@ class Planner {
       Kernel kernel = kernel_of(*group, static_cast<int>(plan.kernels.size()));
       for (const Node* node : kernel.nodes) kernel_of_[node] = kernel.id;
       plan.kernels.push_back(std::move(kernel));
+    }
+  }
+
+  void emit_conditions(FusionPlan& plan) const {
+    for (const Kernel& kernel : plan.kernels) {
+      if (kernel.kind != KernelKind::Chain || !options_.oracle) continue;
+      const auto made = options_.oracle(extract_group(kernel), kernel.kind);
+      assert(made);
+      auto condition = rows_asked_for(kernel.name, *made);
+      if (!condition) continue;
+      const auto is_same = [&](const SizeCondition& each) {
+        return each.size == condition->size && each.least == condition->least;
+      };
+      if (std::ranges::none_of(plan.conditions, is_same)) {
+        plan.conditions.push_back(std::move(*condition));
+      }
     }
   }
 
@@ -127,6 +147,7 @@ class Planner {
   Groups groups_;
   std::map<Edge, Refusal> refusals_;
   std::map<const Node*, int> kernel_of_;
+  bool more_when_larger_ = false;
 };
 
 }  // namespace
@@ -138,6 +159,20 @@ Expected<FusionPlan> plan_fusion(const Graph& graph, const PlanOptions& options)
     return fail("the fusion plan is unsound: {}", fault);
   }
   return plan;
+}
+
+Expected<std::vector<FusionPlan>> plan_versions(const Graph& graph, PlanOptions options) {
+  options.many_rows = false;
+  std::vector<FusionPlan> versions;
+  OPWELD_TRY(FusionPlan any_sizes, plan_fusion(graph, options));
+  if (any_sizes.more_when_larger) {
+    options.many_rows = true;
+    OPWELD_TRY(FusionPlan large_sizes, plan_fusion(graph, options));
+    // A merge that came before may have made one of the merges in question impossible.
+    if (!large_sizes.conditions.empty()) versions.push_back(std::move(large_sizes));
+  }
+  versions.push_back(std::move(any_sizes));
+  return versions;
 }
 
 }  // namespace opweld

@@ -33,8 +33,16 @@ struct PlanOptions {
   int max_nodes = 64;               // of one kernel; a larger group is refused with `limit`
   int max_tensors = 32;             // read and written by one kernel
   std::int64_t nominal_size = 128;  // stands for an unknown size in the cost model
+  // Plan for sizes at which tasks have rows enough for what pays with many rows only; what that
+  // asks of the sizes becomes the plan's conditions.
+  bool many_rows = false;
 };
 
 Expected<FusionPlan> plan_fusion(const Graph& graph, const PlanOptions& options);
+
+// The plans for a graph whose sizes are not all known: where larger sizes pay for what smaller ones
+// do not, one for these and then one for any; else that one alone. A run takes the first that is
+// for its sizes.
+Expected<std::vector<FusionPlan>> plan_versions(const Graph& graph, PlanOptions options);
 
 }  // namespace opweld

@@ -95,6 +95,18 @@ Json traffic_json(const Traffic& traffic) {
           {"written_bytes", traffic.written_bytes}};
 }
 
+Expected<Json> conditions_json(const FusionPlan& plan, const Bindings& bindings) {
+  Json conditions = Json::array();
+  for (const SizeCondition& each : plan.conditions) {
+    OPWELD_TRY(const std::int64_t value, each.size.evaluate(bindings));
+    conditions.push_back({{"what", each.what},
+                          {"size", each.size.to_string()},
+                          {"least", each.least},
+                          {"value", value}});
+  }
+  return conditions;
+}
+
 Expected<Json> kernels_json(const FusionPlan& plan, const Bindings& bindings,
                             const LaunchAccount& launches) {
   Json kernels = Json::array();
@@ -183,6 +195,16 @@ std::vector<std::string> kept_edges_log(const FusionPlan& plan) {
   return lines;
 }
 
+std::vector<std::string> conditions_log(const FusionPlan& plan, const Bindings& bindings) {
+  std::vector<std::string> lines;
+  for (const SizeCondition& each : plan.conditions) {
+    const auto value = each.size.evaluate(bindings);
+    lines.push_back(fmt::format("for sizes that give {} {} or more: {} here", each.least, each.what,
+                                value ? fmt::format("{}", *value) : "too many to count"));
+  }
+  return lines;
+}
+
 Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings,
                                    const LaunchAccount& launches,
                                    std::span<const std::string> tuning) {
@@ -190,6 +212,7 @@ Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindi
   result["level"] = to_string(plan.level);
   result["sizes"] = Json::object();
   for (const auto& [name, value] : bindings) result["sizes"][name] = value;
+  OPWELD_TRY(result["conditions"], conditions_json(plan, bindings));
   OPWELD_TRY(result["kernels"], kernels_json(plan, bindings, launches));
   OPWELD_TRY(result["edges"], edges_json(plan, bindings));
   result["layers"] = Json::array();

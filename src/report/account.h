@@ -31,6 +31,10 @@ Expected<Traffic> total_traffic(const FusionPlan& plan, const Bindings& bindings
 // In order of first appearance; repeated layers have equal numbers.
 Expected<std::vector<LayerTraffic>> layer_traffic(const FusionPlan& plan, const Bindings& bindings);
 
+// "for sizes that give 96 rows of a task of FusedKernel_2 or more: 128 here", one line for each
+// condition of the plan.
+std::vector<std::string> conditions_log(const FusionPlan& plan, const Bindings& bindings);
+
 // One line for each fused kernel, "AutoFusion: MatMul + Add -> FusedKernel_3 [layers.0] saves 1.2
 // MB, 1 kernel", and with `every_edge` one for each edge that was kept, with its reason and a hint.
 Expected<std::vector<std::string>> fusion_log(const FusionPlan& plan, const Bindings& bindings,
@@ -39,10 +43,11 @@ Expected<std::vector<std::string>> fusion_log(const FusionPlan& plan, const Bind
 // The lines of the latter, which need no sizes.
 std::vector<std::string> kept_edges_log(const FusionPlan& plan);
 
-// {"level", "sizes", "kernels": [...], "edges": [...], "layers": [...], "totals": {...}, "log":
-// [...], "tuning": [...]}. In the totals stand launches and barriers, and in a single launch with
-// each kernel its stretch: how many of the barriers are before it. `tuning` are lines about kernels
-// with block sizes that were measured.
+// {"level", "sizes", "conditions": [...], "kernels": [...], "edges": [...], "layers": [...],
+// "totals": {...}, "log": [...], "tuning": [...]}. Conditions are what the plan asks of sizes, as
+// "what", "size", "least" and "value": what `size` comes to here. In the totals stand launches and
+// barriers, and in a single launch with each kernel its stretch: how many of the barriers are
+// before it. `tuning` are lines about kernels with block sizes that were measured.
 Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings,
                                    const LaunchAccount& launches,
                                    std::span<const std::string> tuning = {});

@@ -18,22 +18,20 @@
 namespace opweld {
 
 struct Executable::State {
-  State(Graph the_graph, FusionPlan the_plan, std::vector<ExecutableKernel> the_kernels,
-        int threads)
+  State(Graph the_graph, std::vector<PlanVersion> the_versions, int threads)
       : graph(std::move(the_graph)),
-        plan(std::move(the_plan)),
-        kernels(std::move(the_kernels)),
-        storage(graph, plan),
+        versions(std::move(the_versions)),
         results(graph.outputs().size()),
-        team(threads) {}
+        team(threads) {
+    for (const PlanVersion& version : versions) storages.emplace_back(graph, version.plan);
+  }
 
   Graph graph;
-  FusionPlan plan;
-  std::vector<ExecutableKernel> kernels;
-  StorageMap storage;
-  std::vector<Tensor> constants;  // by storage index
-  std::int64_t weight_bytes = 0;  // of all of them, each once, before any was let go
-  BlockPool results;              // of run()
+  std::vector<PlanVersion> versions;
+  std::vector<StorageMap> storages;  // by version
+  std::vector<Tensor> constants;     // by storage index, which is the same in every version
+  std::int64_t weight_bytes = 0;     // of all of them, each once, before any was let go
+  BlockPool results;                 // of run()
 
   std::mutex team_mutex;  // one run at a time has the team
   ThreadTeam team;
@@ -42,6 +40,11 @@ struct Executable::State {
   std::vector<std::shared_ptr<const SizedPlan>> sized;  // most recent first
   std::vector<std::unique_ptr<Workspace>> workspaces;
 
+  [[nodiscard]] std::size_t version_for(const Bindings& bindings) const {
+    const auto serving = std::ranges::find_if(
+        versions, [&](const PlanVersion& version) { return version.plan.is_for(bindings); });
+    return static_cast<std::size_t>(serving - versions.begin());
+  }
   // Kept from run to run.
   Expected<std::shared_ptr<const SizedPlan>> sized_plan(const Bindings& bindings,
                                                         bool single_launch);
@@ -62,11 +65,20 @@ Executable::~Executable() = default;
 const Graph& Executable::graph() const {
   return state_->graph;
 }
+std::span<const PlanVersion> Executable::versions() const {
+  return state_->versions;
+}
+std::size_t Executable::version_for(const Bindings& bindings) const {
+  return state_->version_for(bindings);
+}
+const FusionPlan& Executable::plan(const Bindings& bindings) const {
+  return state_->versions[version_for(bindings)].plan;
+}
 const FusionPlan& Executable::plan() const {
-  return state_->plan;
+  return state_->versions.back().plan;
 }
 std::span<const ExecutableKernel> Executable::kernels() const {
-  return state_->kernels;
+  return state_->versions.back().kernels;
 }
 int Executable::threads() const {
   return state_->team.size();
@@ -76,24 +88,27 @@ namespace {
 
 // Constants that kernels have of their own are not kept by the graph as well, unless a call, a
 // model output or an alias reads them from there.
-void release_constants(Executable& executable, Graph& graph, const StorageMap& storage,
-                       std::vector<Tensor>& constants, const FusionPlan& plan) {
+void release_constants(Graph& graph, std::span<const PlanVersion> versions,
+                       std::span<const StorageMap> storages, std::vector<Tensor>& constants) {
   std::vector<bool> needed(constants.size(), false);
-  const auto need = [&](const Value* value) {
-    const StorageMap::Slot slot = storage.slot(value);
-    if (slot.place == StorageMap::Place::Constant)
-      needed[static_cast<std::size_t>(slot.index)] = true;
-  };
-  for (const auto& output : graph.outputs()) need(output.value);
-  for (std::size_t i = 0; i < plan.kernels.size(); ++i) {
-    for (const Value* input : plan.kernels[i].inputs) need(input);
-    if (executable.kernels()[i].code != nullptr) continue;
-    for (const Value* constant : plan.kernels[i].constants) need(constant);
+  for (std::size_t v = 0; v < versions.size(); ++v) {
+    const auto need = [&](const Value* value) {
+      const StorageMap::Slot slot = storages[v].slot(value);
+      if (slot.place == StorageMap::Place::Constant)
+        needed[static_cast<std::size_t>(slot.index)] = true;
+    };
+    for (const auto& output : graph.outputs()) need(output.value);
+    const auto& [plan, kernels] = versions[v];
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      for (const Value* input : plan.kernels[i].inputs) need(input);
+      if (kernels[i].code != nullptr) continue;
+      for (const Value* constant : plan.kernels[i].constants) need(constant);
+    }
   }
   for (std::size_t i = 0; i < constants.size(); ++i) {
     if (needed[i]) continue;
     constants[i] = Tensor();
-    storage.constants()[i]->producer()->attributes().erase("value");
+    storages.front().constants()[i]->producer()->attributes().erase("value");
   }
 }
 
@@ -112,24 +127,20 @@ std::int64_t distinct_bytes(std::span<const Tensor> tensors) {
 
 }  // namespace
 
-Expected<Executable> Executable::create(Graph graph, FusionPlan plan,
-                                        std::vector<ExecutableKernel> kernels, int threads,
+Expected<Executable> Executable::create(Graph graph, std::vector<PlanVersion> versions, int threads,
                                         GraphConstants constants) {
-  assert(plan.kernels.size() == kernels.size());
-  auto state =
-      std::make_unique<State>(std::move(graph), std::move(plan), std::move(kernels), threads);
-  for (const Value* constant : state->storage.constants()) {
+  assert(!versions.empty() && versions.back().plan.conditions.empty());
+  auto state = std::make_unique<State>(std::move(graph), std::move(versions), threads);
+  for (const Value* constant : state->storages.front().constants()) {
     state->constants.push_back(constant->producer()->attributes().tensor("value"));
   }
   state->weight_bytes = distinct_bytes(state->constants);
-  State& parts = *state;
-  Executable executable(std::move(state));
   if (constants == GraphConstants::Release) {
-    release_constants(executable, parts.graph, parts.storage, parts.constants, parts.plan);
+    release_constants(state->graph, state->versions, state->storages, state->constants);
   }
   // After that, so that what is packed goes one by one as its packed form comes.
-  OPWELD_CHECK(pack_constants(parts.kernels));
-  return executable;
+  OPWELD_CHECK(pack_constants(state->versions));
+  return Executable(std::move(state));
 }
 
 Expected<std::shared_ptr<const SizedPlan>> Executable::State::sized_plan(const Bindings& bindings,
@@ -143,7 +154,10 @@ Expected<std::shared_ptr<const SizedPlan>> Executable::State::sized_plan(const B
     std::rotate(sized.begin(), found, found + 1);
     return sized.front();
   }
-  OPWELD_TRY(SizedPlan made, size_plan(graph, plan, kernels, storage, bindings, single_launch));
+  const std::size_t version = version_for(bindings);
+  OPWELD_TRY(SizedPlan made,
+             size_plan(graph, versions[version], storages[version], bindings, single_launch));
+  made.version = version;
   sized.insert(sized.begin(), std::make_shared<const SizedPlan>(std::move(made)));
   if (sized.size() > kKept) sized.pop_back();
   return sized.front();
@@ -221,8 +235,9 @@ Status Executable::State::execute(const SizedPlan& sizes, std::span<const Tensor
   Status status;
   {
     const std::lock_guard lock(team_mutex);
-    status = run_plan({graph, plan, kernels, storage, constants}, sizes, inputs, outputs,
-                      *workspace, team, stats, options);
+    const auto& [plan, kernels] = versions[sizes.version];
+    status = run_plan({graph, plan, kernels, storages[sizes.version], constants}, sizes, inputs,
+                      outputs, *workspace, team, stats, options);
   }
   const std::lock_guard lock(cache_mutex);
   workspaces.push_back(std::move(workspace));
@@ -240,7 +255,7 @@ bool in_one_launch(const RunOptions& options) {
 
 Expected<LaunchAccount> Executable::launches(const Bindings& bindings, bool single_launch) const {
   LaunchAccount account;
-  const auto kernels = static_cast<std::int64_t>(state_->kernels.size());
+  const auto kernels = static_cast<std::int64_t>(plan(bindings).kernels.size());
   if (!single_launch) {
     account.launches = kernels;
     return account;
@@ -255,8 +270,10 @@ Expected<LaunchAccount> Executable::launches(const Bindings& bindings, bool sing
 Expected<MemoryAccount> Executable::memory(const Bindings& bindings, bool single_launch) const {
   OPWELD_TRY(const auto sizes, state_->sized_plan(bindings, single_launch));
   std::vector<Tensor> held = state_->constants;
-  for (const ExecutableKernel& kernel : state_->kernels) {
-    for (const auto& constant : kernel.constants) held.push_back(constant.value);
+  for (const PlanVersion& version : state_->versions) {
+    for (const ExecutableKernel& kernel : version.kernels) {
+      for (const auto& constant : kernel.constants) held.push_back(constant.value);
+    }
   }
   return MemoryAccount{state_->weight_bytes, distinct_bytes(held), sizes->memory.arena_bytes,
                        sizes->scratch_bytes * state_->team.size(), sizes->live_bytes};

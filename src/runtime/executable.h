@@ -33,7 +33,7 @@ struct RunStats {
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
   std::int64_t arena_bytes = 0;
-  std::vector<KernelStats> by_kernel;  // in the order of plan().kernels
+  std::vector<KernelStats> by_kernel;  // in the order of the kernels of the plan that was run
 };
 
 // Sees a kernel with what it read (constants apart) and what it wrote, in the order of
@@ -61,6 +61,12 @@ struct ExecutableKernel {
   std::string why_call;  // for a call: why no schedule serves it
 };
 
+// A plan and what runs it: kernels[i] runs plan.kernels[i].
+struct PlanVersion {
+  FusionPlan plan;
+  std::vector<ExecutableKernel> kernels;
+};
+
 // How often a run hands kernels over, and how often threads wait inside.
 struct LaunchAccount {
   std::int64_t launches = 0;
@@ -82,12 +88,12 @@ struct MemoryAccount {
 
 class Executable {
  public:
-  // `graph` is what `plan` speaks of; `kernels[i]` runs plan.kernels[i]. Constants that a kernel
-  // wants packed are packed here; the graph's own copy of a constant that nothing else reads is
+  // `graph` is what the plans speak of. A run takes the first version that is for its sizes; the
+  // last one must be for any. Constants that a kernel wants packed are packed here, once for all
+  // that want the same form; the graph's own copy of a constant that nothing else reads is
   // released, unless the graph is to be evaluated again.
   enum class GraphConstants : std::uint8_t { Release, Keep };
-  static Expected<Executable> create(Graph graph, FusionPlan plan,
-                                     std::vector<ExecutableKernel> kernels, int threads,
+  static Expected<Executable> create(Graph graph, std::vector<PlanVersion> versions, int threads,
                                      GraphConstants constants = GraphConstants::Release);
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;
@@ -114,6 +120,11 @@ class Executable {
   [[nodiscard]] Expected<MemoryAccount> memory(const Bindings& bindings, bool single_launch) const;
 
   [[nodiscard]] const Graph& graph() const;
+  [[nodiscard]] std::span<const PlanVersion> versions() const;
+  // The one that a run at these values of the graph's symbols takes, and its plan.
+  [[nodiscard]] std::size_t version_for(const Bindings& bindings) const;
+  [[nodiscard]] const FusionPlan& plan(const Bindings& bindings) const;
+  // Of the version for any sizes.
   [[nodiscard]] const FusionPlan& plan() const;
   [[nodiscard]] std::span<const ExecutableKernel> kernels() const;
   [[nodiscard]] int threads() const;

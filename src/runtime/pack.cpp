@@ -154,10 +154,10 @@ struct Packing {
 
 }  // namespace
 
-Status pack_constants(std::span<ExecutableKernel> kernels) {
+Status pack_constants(std::span<PlanVersion> versions) {
   std::vector<Packing> packings;
   std::int64_t bytes = 0;
-  for (ExecutableKernel& kernel : kernels) {
+  const auto add = [&](ExecutableKernel& kernel) {
     for (auto& constant : kernel.constants) {
       const tile::Param& param = kernel.program.params[static_cast<std::size_t>(constant.param)];
       if (param.packed_columns == 0) continue;
@@ -173,7 +173,8 @@ Status pack_constants(std::span<ExecutableKernel> kernels) {
       }
       packing->takers.push_back(&constant.value);
     }
-  }
+  };
+  for (PlanVersion& version : versions) std::ranges::for_each(version.kernels, add);
   if (packings.empty()) return {};
 
   const std::shared_ptr<std::byte> block = allocate_block(static_cast<std::size_t>(bytes));

@@ -22,9 +22,9 @@ Sizes packed_sizes(const Sizes& matrix, const tile::Param& param);
 // `packed` has the packed sizes, the dtype of the matrix, and holds zeros.
 void pack_panels(const Tensor& matrix, const tile::Param& param, Tensor& packed);
 
-// The constants that kernels want packed take their packed form, a shared one where kernels want
-// the same. All lie in one block of memory, so that small matrices share huge pages too. Each
-// unpacked form is let go as its packed one comes.
-Status pack_constants(std::span<ExecutableKernel> kernels);
+// The constants that kernels want packed take their packed form, a shared one where kernels of any
+// version want the same. All lie in one block of memory, so that small matrices share huge pages
+// too. Each unpacked form is let go as its packed one comes.
+Status pack_constants(std::span<PlanVersion> versions);
 
 }  // namespace opweld

@@ -113,9 +113,10 @@ Status place_intermediates(const StorageMap& storage, SizedPlan& sizes) {
 
 }  // namespace
 
-Expected<SizedPlan> size_plan(const Graph& graph, const FusionPlan& plan,
-                              std::span<const ExecutableKernel> kernels, const StorageMap& storage,
-                              const Bindings& bindings, bool single_launch) {
+Expected<SizedPlan> size_plan(const Graph& graph, const PlanVersion& version,
+                              const StorageMap& storage, const Bindings& bindings,
+                              bool single_launch) {
+  const auto& [plan, kernels] = version;
   OPWELD_CHECK(check_not_negative(graph, bindings));
   SizedPlan sizes;
   sizes.bindings = bindings;

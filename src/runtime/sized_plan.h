@@ -16,6 +16,7 @@ namespace opweld {
 
 struct SizedPlan {
   Bindings bindings;
+  std::size_t version = 0;  // of the executable
   MemoryPlan memory;
   std::vector<Sizes> output_sizes;
   struct KernelSizes {
@@ -42,8 +43,8 @@ struct SizedPlan {
 };
 
 // For one set of symbol values, which must satisfy the graph's assumptions.
-Expected<SizedPlan> size_plan(const Graph& graph, const FusionPlan& plan,
-                              std::span<const ExecutableKernel> kernels, const StorageMap& storage,
-                              const Bindings& bindings, bool single_launch);
+Expected<SizedPlan> size_plan(const Graph& graph, const PlanVersion& version,
+                              const StorageMap& storage, const Bindings& bindings,
+                              bool single_launch);
 
 }  // namespace opweld

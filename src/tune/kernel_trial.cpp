@@ -117,9 +117,10 @@ Expected<KernelTrial> KernelTrial::create(const Subject& subject, const tile::Lo
   for (const ExecutableKernel& kernel : kernels) programs.push_back(&kernel.program);
   OPWELD_TRY(const auto codes, compiler.compile(programs));
   for (std::size_t i = 0; i < kernels.size(); ++i) kernels[i].code = codes[i];
+  std::vector<PlanVersion> version;
+  version.push_back({std::move(model.plan), std::move(kernels)});
   OPWELD_TRY(Executable executable,
-             Executable::create(std::move(model.graph), std::move(model.plan), std::move(kernels),
-                                threads));
+             Executable::create(std::move(model.graph), std::move(version), threads));
   KernelTrial trial(std::move(executable));
   OPWELD_CHECK(trial.allocate(subject));
   return trial;

@@ -172,14 +172,15 @@ TEST(PackConstants, SharesWhatIsTheSameAndNothingElse) {
   in_pairs.packed_pairs = true;
   const tile::Param as_it_is;
 
-  std::vector<ExecutableKernel> kernels;
+  std::vector<PlanVersion> versions(1);
+  std::vector<ExecutableKernel>& kernels = versions[0].kernels;
   for (const tile::Param& param : {panels, wide, pair, transposed, panels, as_it_is}) {
     kernels.push_back(kernel_with(matrix, param));
   }
   // Of the same bytes, but another matrix.
   kernels.push_back(kernel_with(matrix.reshaped({8, 6}), panels));
   kernels.push_back(kernel_with(matrix, in_pairs));
-  ASSERT_TRUE(pack_constants(kernels));
+  ASSERT_TRUE(pack_constants(versions));
 
   const auto value = [&](std::size_t i) -> const Tensor& { return kernels[i].constants[0].value; };
   EXPECT_EQ(value(0).data(), value(4).data());
@@ -203,10 +204,11 @@ TEST(PackConstants, SharesWhatIsTheSameAndNothingElse) {
 TEST(PackConstants, OfNoColumnsOrNoDepthIsEmpty) {
   tile::Param panels;
   panels.packed_columns = 4;
-  std::vector<ExecutableKernel> kernels;
+  std::vector<PlanVersion> versions(1);
+  std::vector<ExecutableKernel>& kernels = versions[0].kernels;
   kernels.push_back(kernel_with(numbered(DType::F32, {3, 0}), panels));
   kernels.push_back(kernel_with(numbered(DType::F32, {0, 5}), panels));
-  ASSERT_TRUE(pack_constants(kernels));
+  ASSERT_TRUE(pack_constants(versions));
   EXPECT_EQ(kernels[0].constants[0].value.sizes(), (Sizes{0, 3, 4}));
   EXPECT_EQ(kernels[1].constants[0].value.sizes(), (Sizes{2, 0, 4}));
 }

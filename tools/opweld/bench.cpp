@@ -105,6 +105,9 @@ struct BenchCommand {
                 const std::vector<Tensor>& tensors) const {
     OPWELD_TRY(const RunStats stats,
                statistics(compiled.executable, tensors, options_of(contestant)));
+    OPWELD_TRY(const Bindings sizes, bind_symbols(compiled.executable.graph(), tensors));
+    const std::size_t version = compiled.executable.version_for(sizes);
+    const FusionPlan& plan = compiled.executable.versions()[version].plan;
     const double middle = median(contestant.seconds);
     if (model.json) {
       nlohmann::ordered_json json = {{"fusion", contestant.level},
@@ -115,11 +118,12 @@ struct BenchCommand {
                                      {"repeats", repeats},
                                      {"threads", compiled.executable.threads()},
                                      {"compile_seconds", compiled.seconds()}};
+      for (const PassTime& each : compiled.times) json["passes"][each.pass] = each.seconds;
       json.update(counts_json(stats));
       OPWELD_TRY(json["memory"],
                  memory_json(compiled.executable, tensors, contestant.single_launch));
-      json["tuning"] = compiled.tuning_log();
-      if (profile) json["profile"] = profile_json(compiled.executable, stats);
+      json["tuning"] = compiled.tuning_log(version);
+      if (profile) json["profile"] = profile_json(plan, stats);
       fmt::print("{}\n", json.dump());
       return {};
     }
@@ -129,8 +133,8 @@ struct BenchCommand {
         contestant.level, middle * 1e3, repeats, stats.kernels, stats.launches,
         stats.launches == 1 ? "" : "es", human_bytes(static_cast<double>(stats.bytes_read)),
         human_bytes(static_cast<double>(stats.bytes_written)), compiled.seconds());
-    for (const std::string& line : compiled.tuning_log()) fmt::print("  {}\n", line);
-    if (profile) print_profile(compiled.executable, stats);
+    for (const std::string& line : compiled.tuning_log(version)) fmt::print("  {}\n", line);
+    if (profile) print_profile(plan, stats);
     return {};
   }
 
@@ -174,10 +178,10 @@ struct BenchCommand {
     return stats;
   }
 
-  static nlohmann::ordered_json profile_json(const Executable& executable, const RunStats& stats) {
+  static nlohmann::ordered_json profile_json(const FusionPlan& plan, const RunStats& stats) {
     nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < stats.by_kernel.size(); ++i) {
-      const Kernel& kernel = executable.plan().kernels[i];
+      const Kernel& kernel = plan.kernels[i];
       kernels.push_back({{"label", kernel.label},
                          {"kind", to_string(kernel.kind)},
                          {"median_seconds", stats.by_kernel[i].seconds},
@@ -187,9 +191,9 @@ struct BenchCommand {
     return kernels;
   }
 
-  static void print_profile(const Executable& executable, const RunStats& stats) {
+  static void print_profile(const FusionPlan& plan, const RunStats& stats) {
     for (std::size_t i = 0; i < stats.by_kernel.size(); ++i) {
-      const Kernel& kernel = executable.plan().kernels[i];
+      const Kernel& kernel = plan.kernels[i];
       const KernelStats& kernel_stats = stats.by_kernel[i];
       const double bytes =
           static_cast<double>(kernel_stats.bytes_read + kernel_stats.bytes_written);

@@ -21,12 +21,13 @@ struct ExplainCommand {
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const Bindings sizes, choose_sizes(graph, model.dims));
     OPWELD_TRY(const Compiled compiled, compile_model(graph, model, level));
-    const FusionPlan& plan = compiled.executable.plan();
+    const std::size_t version = compiled.executable.version_for(sizes);
+    const FusionPlan& plan = compiled.executable.versions()[version].plan;
+    const std::vector<std::string> tuning = compiled.tuning_log(version);
     OPWELD_TRY(const LaunchAccount launches,
                compiled.executable.launches(sizes, model.single_launch));
     if (model.json || !file.empty()) {
-      OPWELD_TRY(const std::string json,
-                 explain_json(plan, sizes, launches, compiled.tuning_log()));
+      OPWELD_TRY(const std::string json, explain_json(plan, sizes, launches, tuning));
       if (!file.empty()) {
         std::ofstream out(file);
         out << json << "\n";
@@ -36,8 +37,9 @@ struct ExplainCommand {
       return {};
     }
     OPWELD_CHECK(print_kernels(plan, sizes, launches));
+    for (const std::string& line : conditions_log(plan, sizes)) fmt::print("{}\n", line);
     OPWELD_CHECK(print_log(plan, sizes));
-    for (const std::string& line : compiled.tuning_log()) fmt::print("{}\n", line);
+    for (const std::string& line : tuning) fmt::print("{}\n", line);
     for (const std::string& note : compiled.notes) fmt::print("note: {}\n", note);
     return print_levels(graph, sizes);
   }
@@ -81,8 +83,8 @@ struct ExplainCommand {
       ModelOptions untuned = model;
       untuned.tune = false;
       OPWELD_TRY(const Compiled compiled, compile_model(graph, untuned, level));
-      OPWELD_TRY(const auto layers, layer_traffic(compiled.executable.plan(), sizes));
-      OPWELD_TRY(const Traffic total, total_traffic(compiled.executable.plan(), sizes));
+      OPWELD_TRY(const auto layers, layer_traffic(compiled.executable.plan(sizes), sizes));
+      OPWELD_TRY(const Traffic total, total_traffic(compiled.executable.plan(sizes), sizes));
       for (const LayerTraffic& layer : layers) {
         print_row(layer.scope.empty() ? "(no layer)" : layer.scope, name, layer.traffic);
       }

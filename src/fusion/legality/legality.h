@@ -13,6 +13,7 @@ namespace opweld {
 struct Refusal {
   ReasonCode code;
   std::string detail;
+  bool allowed_when_larger = false;  // by a plan for larger sizes (PlanOptions::many_rows)
 };
 
 // Absent: allowed.
@@ -41,6 +42,8 @@ Legality check_pressure(const MergeCandidate& candidate, const Pressure& kernel,
 // Not a matter of may, but of should: it needs the kernel, too.
 Legality check_parallelism(const MergeCandidate& candidate, const Pressure& kernel,
                            const PlanOptions& options);
+// What a kernel that it allowed asks of sizes that are unknown; absent: nothing.
+std::optional<SizeCondition> rows_asked_for(const std::string& kernel_name, const Pressure& kernel);
 
 // All rules over a complete candidate, cheapest first; the first refusal.
 Legality check_legality(const MergeCandidate& candidate, const PlanOptions& options);

@@ -59,19 +59,23 @@ class ChainEmitter {
   // One choice serves all matmuls of a chain.
   [[nodiscard]] BlockingChoices choices() const {
     BlockingChoices choices;
-    std::vector<int> parts;  // of the matmuls that have register tiles
+    std::vector<const StagePlan*> tiled;  // the matmuls that have register tiles
     for (const StagePlan& plan : plans_) {
       if (plan.stage->kind != ChainStage::Kind::Contract) continue;
-      if (!plan.on_matrix_unit) parts.push_back(plan.contraction.parts);
+      if (!plan.on_matrix_unit) tiled.push_back(&plan);
       if (!choices.shape.empty()) choices.shape += ", then ";
       choices.shape += contract_class(plan.contraction, sizes_of(plan, chain_.rows));
     }
-    if (!parts.empty()) {
-      for (const auto& [rows, vectors] : register_tiles(*lowering_.options().target)) {
-        const auto fits = [width = vectors](int each) { return width % each == 0; };
-        if (!std::ranges::all_of(parts, fits)) continue;
-        choices.candidates.push_back({.tile_rows = rows, .tile_vectors = vectors});
-      }
+    for (const auto& [rows, vectors] : register_tiles(*lowering_.options().target)) {
+      const Blocking other = {.tile_rows = rows, .tile_vectors = vectors};
+      const auto fits = [width = vectors](const StagePlan* plan) {
+        return width % plan->contraction.parts == 0;
+      };
+      const auto differs = [&](const StagePlan* plan) {
+        return matmul_blocking(*plan, other) != matmul_blocking(*plan, {});
+      };
+      if (!std::ranges::all_of(tiled, fits) || std::ranges::none_of(tiled, differs)) continue;
+      choices.candidates.push_back(other);
     }
     choices.candidates.push_back({.panels = 2 * kPanels});
     choices.candidates.push_back({.panels = kPanels / 2});
@@ -105,7 +109,7 @@ class ChainEmitter {
     const Dim shares = max(floor_div(cores, blocks), Dim(1));
     const Dim tile = blocking_of(last).tile_columns / parts;
     const Dim wide = max(round_up(ceil_div(columns, shares), tile), tile);
-    const Dim narrow = matmul_blocking(last).columns / parts;
+    const Dim narrow = matmul_blocking(last, lowering_.options().blocking).columns / parts;
     const Dim few = min(floor_div(Dim(kFewRows), rows), Dim(1));
     const Dim width = wide + few * (narrow - wide);
 
@@ -208,16 +212,16 @@ class ChainEmitter {
   }
 
   // Of the matmul as a kernel of its own.
-  ContractBlocking matmul_blocking(const StagePlan& plan) const {
+  ContractBlocking matmul_blocking(const StagePlan& plan, const Blocking& chosen) const {
     return contract_blocking(*lowering_.options().target,
                              compute_dtype(plan.contraction.result->dtype()),
-                             sizes_of(plan, block_rows_), lowering_.options().blocking);
+                             sizes_of(plan, block_rows_), chosen);
   }
 
   // And as a stage.
   ContractBlocking blocking_of(const StagePlan& plan) const {
     const Blocking& chosen = lowering_.options().blocking;
-    ContractBlocking blocking = matmul_blocking(plan);
+    ContractBlocking blocking = matmul_blocking(plan, chosen);
     blocking.rows = block_rows_;
     blocking.columns = (chosen.panels != 0 ? chosen.panels : kPanels) * blocking.tile_columns;
     return blocking;
