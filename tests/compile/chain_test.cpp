@@ -162,6 +162,25 @@ TEST(ChainPlan, ValuesBetweenStagesMayBeOutputs) {
   for (std::size_t i = 0; i < exact.size(); ++i) expect_equal(actual[i], exact[i]);
 }
 
+// What the next norm or softmax wants to know of a product's rows comes out of its kernel.
+TEST(ChainPlan, StatisticsOfAProductsRowsAreItsResultsToo) {
+  const std::string text = with_rows(R"(graph g(%x: f32[ROWS, 48]) {
+    %v = constant {value = f32[48, 70] random 1}
+    %a = matmul(%x, %v)
+    %q = mul(%a, %a)
+    %s = reduce_sum(%q) {axes = [1]}
+    %m = reduce_max(%a) {axes = [1]}
+    return %a as "a", %s as "s", %m as "m"
+  })");
+  const auto inputs = inputs_of(text, 17);
+  Executable fused = compiled(text, {});
+  EXPECT_EQ(fused.plan().kernels.size(), 1U) << to_text(fused.plan());
+  const auto exact =
+      evaluate(parse_graph(text).value(), inputs, {.in_f64 = true, .observer = {}}).value();
+  const auto actual = fused.run(inputs).value();
+  for (std::size_t i = 0; i < exact.size(); ++i) expect_equal(actual[i], exact[i]);
+}
+
 // The second product needs the first and another that is not part of the chain.
 TEST(ChainPlan, MatmulsSideBySideAreNoChain) {
   const std::string text = with_rows(R"(graph g(%x: f32[ROWS, 48]) {
