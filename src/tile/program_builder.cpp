@@ -158,6 +158,14 @@ void ProgramBuilder::matrix_dot(MatrixDot dot) {
   emit({std::move(dot)});
 }
 
+void ProgramBuilder::transpose(Transpose transpose) {
+  emit({std::move(transpose)});
+}
+
+void ProgramBuilder::store_pair(Access to, Expr first, Expr second) {
+  emit({StorePair{std::move(to), first, second}});
+}
+
 void ProgramBuilder::prefetch(Access from) {
   emit({Prefetch{std::move(from)}});
 }

@@ -104,6 +104,8 @@ class ProgramBuilder {
   void store(Access to, Expr value, Expr where = kNoExpr);
   void dot(Dot dot);
   void matrix_dot(MatrixDot dot);
+  void transpose(Transpose transpose);
+  void store_pair(Access to, Expr first, Expr second);
   void prefetch(Access from);
   void check(Expr condition, std::string message, std::vector<Check::Shown> shown = {});
   // Whether this task is the last of `count` to arrive at the counter.

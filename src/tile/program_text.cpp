@@ -171,6 +171,19 @@ class ProgramPrinter {
     line(text);
   }
 
+  void statement(const Transpose& transpose) {
+    std::string text = "transpose " + access(transpose.to) + " <- " + access(transpose.from);
+    if (transpose.pairs) text += " pairs";
+    text += " rows " + expr(transpose.rows) + " columns " + expr(transpose.columns);
+    text += " strides " + expr(transpose.to_row_stride) + ", " + expr(transpose.from_row_stride);
+    line(text);
+  }
+
+  void statement(const StorePair& store) {
+    const std::string to = access(store.to);
+    line("store_pair " + to + " <- " + expr(store.first) + ", " + expr(store.second));
+  }
+
   void statement(const Store& store) {
     const std::string to = access(store.to);
     line("store " + to + " <- " + expr(store.value) + where(store.where));

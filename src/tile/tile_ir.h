@@ -26,7 +26,9 @@
 //              | "dot" buffer "+=" access "." access ...  rows x columns tile, over k (see Dot)
 //              | "matrix_dot" access "+=" access "." access ...
 //                                                         the same on a matrix unit (see MatrixDot)
+//              | "transpose" access "<-" access ...       rows become columns (see Transpose)
 //              | "store" access "<-" expr where?
+//              | "store_pair" access "<-" expr "," expr   two neighbours in bf16 (see StorePair)
 //              | "prefetch" access                        a hint, see Prefetch
 //              | "check" expr message ("showing" (name "=" expr),+)?
 //                                                         a false lane fails the whole run, with
@@ -236,6 +238,32 @@ struct MatrixDot {
   Expr row_count = kNoExpr;  // 1 to kMatrixRows; rows past it are neither read nor written
 };
 
+// to(j, i) <- from(i, j) for i < rows, j < columns. Elements have one dtype of 2 or 4 bytes; with
+// `pairs`, two neighbours of 2 bytes move together and count as one. from(i, j) is at from.offset +
+// i * from_row_stride + j * n, to(j, i) at to.offset + j * to_row_stride + i * n in a cache buffer,
+// where n = 2 for pairs, else 1; both accesses are linear. Blocks of kTransposedRows by
+// kTransposedBytes are written whole: zeros stand past the last row and column.
+struct Transpose {
+  Access to;
+  Expr to_row_stride = kNoExpr;
+  Access from;
+  Expr from_row_stride = kNoExpr;
+  Expr rows = kNoExpr;
+  Expr columns = kNoExpr;
+  bool pairs = false;
+};
+constexpr int kTransposedRows = 16;
+constexpr int kTransposedBytes = 64;
+
+// to[2 i] <- first, to[2 i + 1] <- second, where i is the offset of the linear access, into a cache
+// buffer of bf16 that a MatrixDot reads: values are rounded to nearest even, and subnormals may be
+// taken for zero, as the unit would. In a vector loop i goes up by one from lane to lane.
+struct StorePair {
+  Access to;
+  Expr first = kNoExpr;
+  Expr second = kNoExpr;
+};
+
 struct Store {
   Access to;
   Expr value = kNoExpr;
@@ -268,7 +296,9 @@ struct Arrive {
 };
 
 struct Statement {
-  std::variant<ForLoop, If, Load, Map, Reduce, Dot, MatrixDot, Store, Prefetch, Check, Arrive> node;
+  std::variant<ForLoop, If, Load, Map, Reduce, Dot, MatrixDot, Transpose, Store, StorePair,
+               Prefetch, Check, Arrive>
+      node;
 };
 
 struct GridAxis {

@@ -266,6 +266,42 @@ class Verifier {
     return {};
   }
 
+  Status statement(const Transpose& transpose) {
+    if (vector_ != nullptr) return wrong("a transpose is inside a vector loop");
+    for (const Access* each : {&transpose.to, &transpose.from}) {
+      OPWELD_CHECK(access(*each));
+      if (!each->linear) return wrong("a transpose needs linear accesses");
+    }
+    OPWELD_CHECK(to_cache_buffer(transpose.to, "a transpose"));
+    const DType dtype = memory_dtype(program_, transpose.from);
+    if (memory_dtype(program_, transpose.to) != dtype) {
+      return wrong("a transpose of {} into {}", to_string(dtype),
+                   to_string(memory_dtype(program_, transpose.to)));
+    }
+    const int bytes = byte_size(dtype);
+    if (bytes != 2 && (bytes != 4 || transpose.pairs)) {
+      return wrong("a transpose of {}{}", transpose.pairs ? "pairs of " : "", to_string(dtype));
+    }
+    for (const Expr expr :
+         {transpose.to_row_stride, transpose.from_row_stride, transpose.rows, transpose.columns}) {
+      OPWELD_CHECK(uniform(expr, DType::I64, "a stride or count of a transpose"));
+    }
+    return {};
+  }
+
+  Status statement(const StorePair& store) {
+    OPWELD_CHECK(access(store.to));
+    if (!store.to.linear) return wrong("a store_pair needs a linear access");
+    OPWELD_CHECK(to_cache_buffer(store.to, "a store_pair"));
+    if (memory_dtype(program_, store.to) != DType::BF16) {
+      return wrong("a store_pair into {}", to_string(memory_dtype(program_, store.to)));
+    }
+    for (const Expr value : {store.first, store.second}) {
+      OPWELD_CHECK(typed(value, DType::F32, "a value of a pair"));
+    }
+    return {};
+  }
+
   Status statement(const Store& store) {
     OPWELD_CHECK(access(store.to));
     if (store.to.memory == Access::Memory::Param) {
@@ -301,6 +337,13 @@ class Verifier {
     if (vector_ != nullptr) return wrong("an arrival is inside a vector loop");
     OPWELD_CHECK(typed(arrive.count, DType::I64, "the count of an arrival"));
     return define(arrive.local, DType::Bool);
+  }
+
+  [[nodiscard]] Status to_cache_buffer(const Access& to, std::string_view what) const {
+    const bool cache =
+        to.memory == Access::Memory::Buffer && buffer(to.target).space == Buffer::Space::Cache;
+    return cache ? Status()
+                 : wrong("{} into {}, which is no cache buffer", what, memory_name(program_, to));
   }
 
   Status access(const Access& access) const {

@@ -85,6 +85,19 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                    one(dot.depth);
                    one(dot.row_count);
                  },
+                 [&](const Transpose& transpose) {
+                   access(transpose.to);
+                   one(transpose.to_row_stride);
+                   access(transpose.from);
+                   one(transpose.from_row_stride);
+                   one(transpose.rows);
+                   one(transpose.columns);
+                 },
+                 [&](const StorePair& store) {
+                   access(store.to);
+                   one(store.first);
+                   one(store.second);
+                 },
                  [&](const Store& store) {
                    access(store.to);
                    one(store.value);

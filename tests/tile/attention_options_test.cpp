@@ -134,10 +134,10 @@ enum Option : std::uint8_t {
   kDType = kOptions,  // f32, f16, bf16
   kCount,             // of queries: 1, 3, 37, and a free number, which is each of them
   kSizes,             // known, free, which are some with primes, 0 and 1
-  kTarget,            // this machine's vectors, those of AVX2
+  kTarget,            // this machine with all it has, its vectors alone, those of AVX2
   kFactors,
 };
-constexpr int kLevels[kFactors] = {3, 2, 2, 2, 3, 3, 2, 2, 3, 2, 2, 3, 4, 2, 2};
+constexpr int kLevels[kFactors] = {3, 2, 2, 2, 3, 3, 2, 2, 3, 2, 2, 3, 4, 2, 3};
 using Choice = std::array<int, kFactors>;
 
 AttentionGroup group_of(const Choice& of) {
@@ -172,7 +172,7 @@ AttentionGroup group_of(const Choice& of) {
 
 void check(const Choice& of) {
   const AttentionGroup options = group_of(of);
-  const std::string target = of[kTarget] == 0 ? "host" : "host-avx2";
+  const std::string target = std::array{"host", "host-avx512", "host-avx2"}[of[kTarget]];
   SCOPED_TRACE(target + " " + options.text());
   const GroupRunner group(options.text(), KernelKind::Attention, target);
   const std::int64_t head = of[kHead] == 0 ? 16 : 19;
@@ -218,8 +218,9 @@ TEST(AttentionOptions, EachPair) {
 }
 
 TEST(AttentionOptions, HeadSizesOfEveryDtypeAndWidth) {
-  for (const std::string target : {"host", "host-avx2"}) {
+  for (const std::string target : {"host", "host-avx512", "host-avx2"}) {
     for (const std::string dtype : {"f32", "f16", "bf16"}) {
+      if (target == "host-avx512" && dtype != "bf16") continue;  // as on "host"
       for (const std::string& queries : {std::string("1"), std::string("s")}) {
         const AttentionGroup options{
             .queries = queries, .attributes = "causal = \"bottom_right\"", .dtype = dtype};
@@ -238,9 +239,13 @@ TEST(AttentionOptions, HeadSizesOfEveryDtypeAndWidth) {
 TEST(AttentionOptions, WhatHiddenKeysHoldDoesNotReachARow) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  using Case = std::pair<std::string, std::string>;  // target and queries
-  for (const auto& [target, queries] :
-       {Case{"host", "1"}, Case{"host-avx2", "1"}, Case{"host", "3"}, Case{"host-avx2", "s"}}) {
+  struct Case {
+    std::string target, queries, dtype;
+  };
+  for (const auto& [target, queries, dtype] :
+       {Case{"host", "1", "f32"}, Case{"host-avx2", "1", "f32"}, Case{"host", "3", "f32"},
+        Case{"host-avx2", "s", "f32"}, Case{"host", "s", "bf16"},
+        Case{"host-avx512", "s", "bf16"}}) {
     for (AttentionGroup options :
          {AttentionGroup{.attributes = "causal = \"top_left\""},
           AttentionGroup{.attributes = "causal = \"bottom_right\", window_left = 3", .lse = true},
@@ -248,7 +253,8 @@ TEST(AttentionOptions, WhatHiddenKeysHoldDoesNotReachARow) {
           AttentionGroup{.mask = "bool[b, 1, 1, t]"}, AttentionGroup{.mask = "f32[b, 1, 1, t]"},
           AttentionGroup{.lengths = true, .lse = true}}) {
       options.queries = queries;
-      SCOPED_TRACE(options.text());
+      options.dtype = dtype;
+      SCOPED_TRACE(target + " " + options.text());
       const GroupRunner group(options.text(), KernelKind::Attention, target);
       for (const std::int64_t bad : {0, 30, 290, 299}) {
         std::vector<Tensor> inputs =

@@ -112,6 +112,15 @@ TEST_P(Blockings, OfAttentionOverManyQueries) {
             5);
 }
 
+TEST_P(Blockings, OfAttentionOverManyQueriesInBf16) {
+  check_all(R"(graph g(%q: bf16[b, 4, s, 40], %k: bf16[b, 2, t, 40], %v: bf16[b, 2, t, 24]) {
+    %y = attention(%q, %k, %v) {scale = 0.3, causal = "bottom_right"}
+    return %y as "y"
+  })",
+            KernelKind::Attention, GetParam(),
+            {{{"b", 2}, {"s", 1}, {"t", 130}}, {{"b", 1}, {"s", 210}, {"t", 310}}}, 5);
+}
+
 TEST_P(Blockings, OfAttentionOverOneQuery) {
   check_all(R"(graph g(%q: f32[b, 4, 1, 16], %k: f32[b, 2, t, 16], %v: f32[b, 2, t, 16]) {
     %y = attention(%q, %k, %v) {scale = 0.3, causal = "none"}

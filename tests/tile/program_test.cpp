@@ -143,6 +143,36 @@ TEST(ProgramText, ShowsDotsOnAMatrixUnit) {
             " strides 64, 64\n");
 }
 
+TEST(ProgramText, ShowsTransposesAndPairs) {
+  ProgramBuilder program("turned");
+  ExprPool& exprs = program.exprs();
+  const MemoryRef x = program.input("x", DType::BF16, {32, 64});
+  program.output("y", DType::F32, {1});
+  const MemoryRef t = program.buffer("t", DType::BF16, {64, 32}, Buffer::Space::Cache);
+  Transpose transpose;
+  transpose.to = program.at_offset(t, 0);
+  transpose.from = program.at_offset(x, 0);
+  transpose.to_row_stride = exprs.integer(64);
+  transpose.from_row_stride = exprs.integer(64);
+  transpose.rows = transpose.columns = exprs.integer(32);
+  transpose.pairs = true;
+  program.transpose(transpose);
+  transpose.pairs = false;
+  program.transpose(transpose);
+  program.vector("j", 16, [&](Expr j) {
+    const Expr v = program.load(program.at(x, {0, j}));
+    program.store_pair(program.at_offset(t, j), v, exprs.unary(ExprKind::Neg, v));
+  });
+  EXPECT_EQ(to_text(program.finish()),
+            "kernel turned(x: bf16[32, 64] in, y: f32[1] out)\n"
+            "  buffer t: bf16[64, 32] cache\n"
+            "  transpose t @ 0 <- x @ 0 pairs rows 32 columns 32 strides 64, 64\n"
+            "  transpose t @ 0 <- x @ 0 rows 32 columns 32 strides 64, 64\n"
+            "  for j in 16 vector\n"
+            "    load v <- x[0, j]\n"
+            "    store_pair t @ j <- v, neg(v)\n");
+}
+
 TEST(ProgramText, TellsConstantsOfEveryTypeApart) {
   ProgramBuilder program("constants");
   const MemoryRef y = program.output("y", DType::F32, {1});

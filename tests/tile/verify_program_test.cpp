@@ -206,6 +206,79 @@ TEST_F(VerifyProgram, RefusesADotOnAMatrixUnitInAVectorLoop) {
   expect_error("a matrix_dot is inside a vector loop");
 }
 
+// Ones that are right, but for what each test changes.
+Transpose transpose(TileProgram& program) {
+  program.buffers.push_back({"t", DType::F32, {16, 16}, Buffer::Space::Cache});
+  Transpose transpose;
+  transpose.to = {Access::Memory::Buffer, 1, {program.exprs.integer(0)}, true};
+  transpose.from = {Access::Memory::Param, 0, {program.exprs.integer(0)}, true};
+  transpose.to_row_stride = program.exprs.integer(16);
+  transpose.from_row_stride = transpose.rows = program.exprs.integer(2);
+  transpose.columns = program.exprs.integer(4);
+  return transpose;
+}
+
+StorePair store_pair(TileProgram& program) {
+  program.buffers.push_back({"t", DType::BF16, {16}, Buffer::Space::Cache});
+  const Expr one = program.exprs.constant(1, DType::F32);
+  return {{Access::Memory::Buffer, 1, {program.exprs.integer(7)}, true}, one, one};
+}
+
+TEST_F(VerifyProgram, AcceptsATransposeAndAPair) {
+  program.body = {{transpose(program)}};
+  EXPECT_TRUE(verify(program)) << verify(program).error().message;
+  program.buffers.pop_back();
+  program.body = {for_loop(0, kVector, {{store_pair(program)}})};
+  EXPECT_TRUE(verify(program)) << verify(program).error().message;
+}
+
+TEST_F(VerifyProgram, RefusesATransposeIntoRegisters) {
+  Transpose each = transpose(program);
+  each.to.target = 0;
+  program.body = {{each}};
+  expect_error("a transpose into r, which is no cache buffer");
+}
+
+TEST_F(VerifyProgram, RefusesATransposeOfAnotherType) {
+  program.body = {{transpose(program)}};
+  program.buffers.back().dtype = DType::BF16;
+  expect_error("a transpose of f32 into bf16");
+  program.buffers.back().dtype = program.params[0].dtype = DType::I64;
+  expect_error("a transpose of i64");
+}
+
+TEST_F(VerifyProgram, RefusesATransposeOfPairsOfWords) {
+  Transpose each = transpose(program);
+  each.pairs = true;
+  program.body = {{each}};
+  expect_error("a transpose of pairs of f32");
+}
+
+TEST_F(VerifyProgram, RefusesATransposeInAVectorLoop) {
+  program.body = {for_loop(0, kVector, {{transpose(program)}})};
+  expect_error("a transpose is inside a vector loop");
+}
+
+TEST_F(VerifyProgram, RefusesAPairOfAnotherType) {
+  program.body = {{store_pair(program)}};
+  program.buffers.back().dtype = DType::F16;
+  expect_error("a store_pair into f16");
+}
+
+TEST_F(VerifyProgram, RefusesAPairOutsideOfTheChip) {
+  StorePair each = store_pair(program);
+  each.to = {Access::Memory::Param, 1, {zero()}, true};
+  program.body = {{each}};
+  expect_error("a store_pair into y, which is no cache buffer");
+}
+
+TEST_F(VerifyProgram, RefusesAPairOfIntegers) {
+  StorePair each = store_pair(program);
+  each.second = zero();
+  program.body = {{each}};
+  expect_error("a value of a pair is i64 and should be f32");
+}
+
 TEST_F(VerifyProgram, RefusesAGridThatDependsOnALoop) {
   program.grid = {{0, program.exprs.integer(4), 1}, {1, loop(0), 1}};
   expect_error("a grid axis depends on more than sizes");

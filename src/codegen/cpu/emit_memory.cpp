@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "codegen/cpu/operations.h"
+#include "codegen/cpu/vector_math.h"
 #include "support/shape.h"
 
 namespace opweld::cpu {
@@ -73,6 +74,16 @@ void MemoryEmitter::store(const Access& access, Expr value, Expr where) {
   llvm::Value* elements = emit_narrow(emission_.builder, wide, to.dtype);
   if (to.kind != Place::Kind::Uniform) elements = emission_.splat(elements);
   store_where(to, elements, condition);
+}
+
+void MemoryEmitter::store_pair(const Access& access, Expr first, Expr second) {
+  auto& builder = emission_.builder;
+  const Place to = place(access, builder.getInt32Ty());
+  const auto value = [&](Expr expr) {
+    llvm::Value* const element = exprs_.value(expr);
+    return to.kind == Place::Kind::Uniform ? element : emission_.splat(element);
+  };
+  store_where(to, emit_bf16_pairs_from_f32(builder, value(first), value(second)), nullptr);
 }
 
 void MemoryEmitter::store_where(const Place& place, llvm::Value* elements, llvm::Value* condition) {
@@ -228,12 +239,12 @@ llvm::Value* MemoryEmitter::address(const Access& access) {
   return place(access).pointer;
 }
 
-MemoryEmitter::Place MemoryEmitter::place(const Access& access) {
+MemoryEmitter::Place MemoryEmitter::place(const Access& access, llvm::Type* type) {
   const auto target = static_cast<std::size_t>(access.target);
   auto& builder = emission_.builder;
   Place place;
   place.dtype = tile::memory_dtype(emission_.program, access);
-  place.type = emission_.storage_type(place.dtype);
+  place.type = type != nullptr ? type : emission_.storage_type(place.dtype);
   place.alias = alias_facts(access);
   llvm::Value* const base =
       access.memory == Access::Memory::Param ? emission_.params[target] : emission_.buffers[target];

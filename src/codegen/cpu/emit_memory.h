@@ -14,6 +14,7 @@ class MemoryEmitter {
   // if it differs between the current lanes.
   llvm::Value* load(const tile::Access& access, Expr where);
   void store(const tile::Access& access, Expr value, Expr where);
+  void store_pair(const tile::Access& access, Expr first, Expr second);
   // Every cache line of consecutive lanes; lanes that lie apart are not worth an address each.
   void prefetch(const tile::Access& access);
 
@@ -49,7 +50,8 @@ class MemoryEmitter {
     std::int64_t first = 0;  // the element in lane 0
   };
 
-  Place place(const tile::Access& access);
+  // `type`: of one element; null: as the memory has it.
+  Place place(const tile::Access& access, llvm::Type* type = nullptr);
   Expr linear_offset(const tile::Access& access);
   AliasFacts alias_facts(const tile::Access& access) const;
   static void add_alias_facts(llvm::Instruction* instruction, const AliasFacts& facts);

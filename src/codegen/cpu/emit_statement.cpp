@@ -24,7 +24,8 @@ StatementEmitter::StatementEmitter(Emission& emission)
       memory_(emission, exprs_),
       reduces_(emission, exprs_),
       dots_(emission, exprs_, memory_),
-      matrix_dots_(emission, exprs_, memory_) {
+      matrix_dots_(emission, exprs_, memory_),
+      transposes_(emission, exprs_, memory_) {
   tile::for_each_statement(emission.program.body, [this](const tile::Statement& statement) {
     const auto* check = std::get_if<tile::Check>(&statement.node);
     const auto code = static_cast<std::uint32_t>(check_codes_.size() + 1);

@@ -10,6 +10,7 @@
 #include "codegen/cpu/emit_matrix_dot.h"
 #include "codegen/cpu/emit_memory.h"
 #include "codegen/cpu/emit_reduce.h"
+#include "codegen/cpu/emit_transpose.h"
 #include "support/function_ref.h"
 
 namespace opweld::cpu {
@@ -36,6 +37,10 @@ class StatementEmitter {
   void emit(const tile::Reduce& reduce) { reduces_.accumulate(reduce); }
   void emit(const tile::Dot& dot) { dots_.emit(dot); }
   void emit(const tile::MatrixDot& dot) { matrix_dots_.emit(dot); }
+  void emit(const tile::Transpose& transpose) { transposes_.emit(transpose); }
+  void emit(const tile::StorePair& store) {
+    memory_.store_pair(store.to, store.first, store.second);
+  }
   void emit(const tile::Store& store) { memory_.store(store.to, store.value, store.where); }
   void emit(const tile::Prefetch& prefetch) { memory_.prefetch(prefetch.from); }
   void emit(const tile::Check& check);
@@ -62,6 +67,7 @@ class StatementEmitter {
   ReduceEmitter reduces_;
   DotEmitter dots_;
   MatrixDotEmitter matrix_dots_;
+  TransposeEmitter transposes_;
   std::map<const tile::Check*, std::uint32_t> check_codes_;
 };
 

@@ -59,6 +59,7 @@ struct Jit::Impl {
   llvm::DataLayout layout{""};
   bool has_f16c = false;
   bool has_avx512f = false;
+  bool has_avx512_bf16 = false;
   std::string missing;  // features the host lacks; empty if it can run the code
   LinkErrors errors;
   std::unique_ptr<llvm::orc::LLJIT> link;  // null if the host cannot run the code
@@ -73,6 +74,7 @@ namespace {
 
 constexpr const char* kF16cFlag = "opweld.f16c";
 constexpr const char* kAvx512Flag = "opweld.avx512f";
+constexpr const char* kAvx512Bf16Flag = "opweld.avx512bf16";
 
 bool has_flag(const llvm::Module& module, const char* name) {
   const auto* const flag =
@@ -224,6 +226,7 @@ Expected<Jit> Jit::create(const JitTarget& target, Foreign foreign) {
   impl->layout = machine->createDataLayout();
   impl->has_f16c = machine->getMCSubtargetInfo()->checkFeatures("+f16c");
   impl->has_avx512f = machine->getMCSubtargetInfo()->checkFeatures("+avx512f");
+  impl->has_avx512_bf16 = machine->getMCSubtargetInfo()->checkFeatures("+avx512bf16");
   impl->missing = missing_on_host(*machine->getMCSubtargetInfo());
   if (impl->missing.empty()) {
     OPWELD_TRY(impl->link, make_linker(impl->triple, target));
@@ -292,6 +295,7 @@ std::unique_ptr<llvm::Module> new_module(const Jit& jit, llvm::LLVMContext& cont
   module->setDataLayout(impl.layout);
   module->addModuleFlag(llvm::Module::Error, kF16cFlag, impl.has_f16c ? 1 : 0);
   module->addModuleFlag(llvm::Module::Error, kAvx512Flag, impl.has_avx512f ? 1 : 0);
+  module->addModuleFlag(llvm::Module::Error, kAvx512Bf16Flag, impl.has_avx512_bf16 ? 1 : 0);
   return module;
 }
 
@@ -301,6 +305,10 @@ bool has_f16c(const llvm::Module& module) {
 
 bool has_avx512f(const llvm::Module& module) {
   return has_flag(module, kAvx512Flag);
+}
+
+bool has_avx512_bf16(const llvm::Module& module) {
+  return has_flag(module, kAvx512Bf16Flag);
 }
 
 void request_unroll(llvm::BranchInst* latch, int count) {

@@ -27,6 +27,9 @@ bool has_f16c(const llvm::Module& module);
 // Whether that target has the instructions of AVX-512F on 512-bit vectors.
 bool has_avx512f(const llvm::Module& module);
 
+// Whether it has those of AVX512_BF16.
+bool has_avx512_bf16(const llvm::Module& module);
+
 // Asks for the loop that `latch` closes to be unrolled `count` times; loops not asked for stay.
 // A trip count that `count` does not divide is handled by a remainder loop. The step of the loop's
 // counter must be `nuw` or `nsw`: where it might wrap, LLVM keeps the exit test of every copy.

@@ -1,4 +1,5 @@
 // Conversions between f32 and the 16-bit types.
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
 #include <cstdint>
@@ -106,6 +107,31 @@ llvm::Value* emit_bf16_from_f32(llvm::IRBuilderBase& builder, llvm::Value* x) {
   llvm::Value* const kept = builder.CreateSelect(builder.CreateFCmpUNO(x, x), quiet, rounded);
   return builder.CreateTrunc(builder.CreateLShr(kept, math.integer(16)),
                              x->getType()->getWithNewType(builder.getInt16Ty()));
+}
+
+llvm::Value* emit_bf16_pairs_from_f32(llvm::IRBuilderBase& builder, llvm::Value* first,
+                                      llvm::Value* second) {
+  constexpr unsigned kLanes = 16;
+  llvm::Type* const words = first->getType()->getWithNewType(builder.getInt32Ty());
+  auto* const type = llvm::dyn_cast<llvm::FixedVectorType>(first->getType());
+  const bool whole = type != nullptr && type->getNumElements() == kLanes;
+  if (whole && has_avx512_bf16(*builder.GetInsertBlock()->getModule())) {
+    // The halves of its result come from one operand each.
+    llvm::Value* const halves = builder.CreateBitCast(
+        builder.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtne2ps2bf16_512, {},
+                                {second, first}),
+        llvm::FixedVectorType::get(builder.getInt16Ty(), 2 * kLanes));
+    llvm::SmallVector<int, 2 * kLanes> order;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      order.push_back(static_cast<int>(lane));
+      order.push_back(static_cast<int>(kLanes + lane));
+    }
+    return builder.CreateBitCast(builder.CreateShuffleVector(halves, order), words);
+  }
+  const auto word = [&](llvm::Value* x) {
+    return builder.CreateZExt(emit_bf16_from_f32(builder, x), words);
+  };
+  return builder.CreateOr(word(first), builder.CreateShl(word(second), 16));
 }
 
 llvm::Value* emit_f32_from_bf16(llvm::IRBuilderBase& builder, llvm::Value* x) {

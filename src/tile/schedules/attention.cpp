@@ -22,7 +22,7 @@
 #include <functional>
 
 #include "ops/block_table.h"
-#include "tile/schedules/attention_task.h"
+#include "tile/schedules/attention_form.h"
 #include "tile/schedules/schedules.h"
 
 namespace opweld::tile {
@@ -94,9 +94,14 @@ class AttentionEmitter {
   AttentionTask many() const {
     AttentionTask task;
     task.queries = task.rows = attention_.queries;
-    task.row_block = row_lanes_block(*lowering_.options().target, attention_.queries,
-                                     lowering_.options().blocking.queries);
-    task.key_block = keys_at_once(kRowLanesBlock);
+    const std::int64_t most = lowering_.options().blocking.queries;
+    if (on_matrix_unit(attention_, lowering_.options())) {
+      task.row_block = matrix_rows(attention_.queries, most);
+      task.key_block = keys_at_once(kMatrixKeyBlock);
+    } else {
+      task.row_block = row_lanes_block(*lowering_.options().target, attention_.queries, most);
+      task.key_block = keys_at_once(kRowLanesBlock);
+    }
     return task;
   }
 
@@ -105,7 +110,9 @@ class AttentionEmitter {
     take_rows(task);
     OPWELD_CHECK(take_keys(task));
     AttentionScores scores(lowering_, attention_, task);
-    const auto form = make_row_lanes_form(lowering_, attention_, task, scores);
+    const auto form = on_matrix_unit(attention_, lowering_.options())
+                          ? make_matrix_form(lowering_, attention_, task, scores)
+                          : make_row_lanes_form(lowering_, attention_, task, scores);
     OPWELD_CHECK(emit_keys(task, scores, *form));
     return store_rows(scores, task, *form);
   }
@@ -300,7 +307,9 @@ class AttentionEmitter {
     OPWELD_CHECK(form.load_queries());
     if (!attention_.hides()) {
       form.reset();
-      return emit_blocks(task, scores, form, kNoExpr);
+      OPWELD_CHECK(emit_blocks(task, scores, form, kNoExpr));
+      form.finish();
+      return {};
     }
     const MemoryRef unsound = program_.buffer("unsound", DType::F32, {1}, Buffer::Space::Cache);
     const Access flag = program_.at(unsound, {0});
@@ -311,6 +320,7 @@ class AttentionEmitter {
       return emit_when(exprs_.binary(ExprKind::Or, first, needed), [&]() -> Status {
         form.reset();
         OPWELD_CHECK(emit_blocks(task, scores, form, exprs_.unary(ExprKind::Not, first)));
+        form.finish();
         program_.store(flag, form.unsound());
         return {};
       });
@@ -319,7 +329,7 @@ class AttentionEmitter {
 
   Status emit_blocks(const AttentionTask& task, AttentionScores& scores, AttentionForm& form,
                      Expr careful) {
-    const std::int64_t block = form.key_block();
+    const std::int64_t block = task.key_block;
     const KeyRange visible = scores.visible_keys();
     const Expr size = math_.constant(block);
     // Blocks begin at multiples of their size, whatever the first key is.

@@ -7,7 +7,7 @@
 //   l_c)
 #include <functional>
 
-#include "tile/schedules/attention_task.h"
+#include "tile/schedules/attention_form.h"
 
 namespace opweld::tile {
 

@@ -9,26 +9,24 @@
 #include <algorithm>
 #include <vector>
 
-#include "tile/schedules/attention_task.h"
+#include "tile/schedules/attention_form.h"
 #include "tile/schedules/register_tile.h"
 
 namespace opweld::tile {
 
 namespace {
 
-class KeyLanesForm : public AttentionForm {
+class KeyLanesForm : public VectorForm {
  public:
   KeyLanesForm(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
                AttentionScores& scores)
-      : AttentionForm(lowering, attention, task, scores, AttentionOperand::InPlace::Pages),
+      : VectorForm(lowering, attention, task, scores, AttentionOperand::InPlace::Pages),
         registers_(lowering.options().target->vector_registers) {}
-
-  [[nodiscard]] std::int64_t key_block() const override { return task_.key_block; }
 
   void make_buffers() override {
     queries_ = cache("q", {task_.row_block, attention_.head});
     block_ = cache("s", {task_.row_block, task_.key_block});
-    AttentionForm::make_buffers();
+    VectorForm::make_buffers();
   }
 
   Status load_queries() override {

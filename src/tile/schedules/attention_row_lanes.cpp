@@ -6,7 +6,7 @@
 //   s[t, q] <- score(dot(K, qt))                       scale, soft cap, masks: one expression
 //   m' <- max(m, max_t s); s <- exp(s - m'); c <- exp(m - m'); l <- l * c + sum_t s
 //   o[q, d] <- o * c + dot(s^T, V)
-#include "tile/schedules/attention_task.h"
+#include "tile/schedules/attention_form.h"
 #include "tile/schedules/register_tile.h"
 
 namespace opweld::tile {
@@ -19,12 +19,12 @@ constexpr std::int64_t kPanels = 3;  // whole tiles of rows as well as of column
 constexpr std::int64_t kScoreRows = 4;
 static_assert(kRowLanesBlock % kScoreRows == 0);
 
-class RowLanesForm : public AttentionForm {
+class RowLanesForm : public VectorForm {
  public:
   RowLanesForm(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
                AttentionScores& scores)
       // Pages are packed, at little cost beside so many rows.
-      : AttentionForm(lowering, attention, task, scores, AttentionOperand::InPlace::SideBySide),
+      : VectorForm(lowering, attention, task, scores, AttentionOperand::InPlace::SideBySide),
         keys_(lowering, places_, attention.k,
               attention.k->dtype() == DType::F32 ? AttentionOperand::InPlace::SideBySide
                                                  : AttentionOperand::InPlace::None,
@@ -40,12 +40,10 @@ class RowLanesForm : public AttentionForm {
     if (few_of_many) tile_rows_ = lowering.options().target->vector_registers >= 32 ? 8 : 4;
   }
 
-  [[nodiscard]] std::int64_t key_block() const override { return task_.key_block; }
-
   void make_buffers() override {
     queries_ = cache("qt", {panels_, attention_.head, tile_columns_});
     block_ = cache("s", {task_.key_block, task_.row_block});
-    AttentionForm::make_buffers();
+    VectorForm::make_buffers();
     keys_.make_buffer("kp", task_.key_block);
   }
 

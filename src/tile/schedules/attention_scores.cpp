@@ -52,7 +52,11 @@ AttentionScores::Position AttentionScores::position(Expr row) {
 }
 
 Expected<Expr> AttentionScores::query_element(Expr row, Expr d) {
-  const Expr inside = exprs_.binary(ExprKind::Lt, row, math_.size(task_.rows));
+  Expr inside = exprs_.binary(ExprKind::Lt, row, math_.size(task_.rows));
+  if (!math_.below(d, attention_.head)) {
+    const Expr in_head = exprs_.binary(ExprKind::Lt, d, math_.size(attention_.head));
+    inside = exprs_.binary(ExprKind::And, inside, in_head);
+  }
   const Position at = position(row);
   OPWELD_TRY(const Expr value, lowering_.elements().element_where(
                                    inside, attention_.q, Index{task_.batch, at.head, at.query, d}));

@@ -1,5 +1,5 @@
-// Parts of the `attention` schedule: what one task computes, and the forms of its inner loops.
-// Private to the schedule.
+// Parts of the `attention` schedule: what one task computes, of which rows and keys. Private to the
+// schedule; the forms of its inner loops are in attention_form.h.
 #pragma once
 
 #include <cstdint>
@@ -109,7 +109,7 @@ class AttentionScores : private AttentionPart {
     Expr query;
   };
   [[nodiscard]] Position position(Expr row);
-  // Element d of a row's query; 0 in lanes past the last row.
+  // Element d of a row's query; 0 past the last row and past the head.
   Expected<Expr> query_element(Expr row, Expr d);
   // The score program: scale, soft cap, slope, additive mask, then everything that hides a key.
   Expected<Expr> score(Expr product, Expr row, Expr key);
@@ -152,127 +152,6 @@ class AttentionKeys : private AttentionPart {
   MemoryRef pages_, rows_;
 };
 
-// K or V at a task's keys: in place where the micro-kernel can read it, else packed block by block.
-class AttentionOperand {
- public:
-  // Which rows that can be read in place are.
-  enum class InPlace : std::uint8_t { None, SideBySide, Pages };
-  // Rows are padded to a multiple of `padding` elements when they are packed.
-  AttentionOperand(GroupLowering& lowering, AttentionKeys& keys, const Value* value,
-                   InPlace in_place, std::int64_t padding);
-
-  // Declares the buffer if there is one; `rows` keys.
-  void make_buffer(std::string_view name, std::int64_t rows);
-  // Rows [key0, key0 + count) into the buffer.
-  Status pack(Expr key0, Expr count, std::int64_t most);
-  // Element `column` of key key0 + t.
-  [[nodiscard]] Access at(Expr key0, Expr t, Expr column);
-  // From one key to the next; within a run of keys where they are read in pages.
-  [[nodiscard]] Expr row_stride();
-  [[nodiscard]] bool in_pages() const { return strided_ && keys_.paged(); }
-  [[nodiscard]] const Dim& padded_width() const { return padded_; }
-
- private:
-  GroupLowering& lowering_;
-  AttentionKeys& keys_;
-  const Value* value_;
-  Dim width_, padded_;
-  std::optional<StridedOperand> strided_;
-  std::optional<MemoryRef> buffer_;
-};
-
-// The inner loops: from a block of keys to the running maximum, sum and weighted sum of each row.
-// Forms differ in what vector lanes are.
-class AttentionForm : protected AttentionPart {
- public:
-  AttentionForm(GroupLowering& lowering, const Attention& attention, const AttentionTask& task,
-                AttentionScores& scores, AttentionOperand::InPlace values_in_place);
-  virtual ~AttentionForm() = default;
-
-  // Keys of a block; blocks begin at multiples of it.
-  [[nodiscard]] virtual std::int64_t key_block() const = 0;
-  virtual void make_buffers();
-  virtual Status load_queries() = 0;
-  void reset();
-  // Before a block of keys is emitted.
-  Status find_keys(Expr key0, Expr count, const KeyRange& visible) {
-    return places_.find(key0, count, visible);
-  }
-  // `careful`: whether weights of 0 keep out what V holds, which a multiplication would let in
-  // where that is no number; slow. kNoExpr: no.
-  virtual Status emit_key_block(Expr key0, Expr count, Expr careful) = 0;
-  // 0 if every weighted sum is a finite number, else NaN.
-  Expr unsound();
-
-  // State of a row of the task: maximum, sum of exp(score - maximum), and of that times V.
-  [[nodiscard]] Expr maximum(Expr local) { return program_.load(program_.at(maximum_, {local})); }
-  [[nodiscard]] Expr sum(Expr local) { return program_.load(program_.at(sum_, {local})); }
-  [[nodiscard]] Expr weighted(Expr local, Expr d) {
-    return program_.load(program_.at(result_, {local, d}));
-  }
-
- protected:
-  // The weighted sum: result[row, :] <- result[row, :] * correction[row] + weights . V,
-  // where the weight of row i at key t is at weights @ i * row_stride + t * key_stride.
-  struct Weights {
-    MemoryRef buffer;
-    Expr row_stride;
-    Expr key_stride;
-  };
-  struct Tiles {
-    int rows;
-    int most_vectors;
-  };
-  Status weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0, Expr count,
-                      Expr careful);
-  MemoryRef cache(std::string_view name, Shape shape) {
-    return program_.buffer(name, DType::F32, std::move(shape), Buffer::Space::Cache);
-  }
-  // The state of a row after a block of keys: what it had, at the new maximum, and the block's sum
-  // of weights. The correction is what its weighted sum has yet to be multiplied by.
-  struct BlockStep {
-    Expr old_maximum, new_maximum;
-    Expr shift;  // by which the block's scores were shifted
-    Expr sum;    // of the block's weights
-  };
-  void advance(Expr row, const BlockStep& step);
-  [[nodiscard]] std::optional<std::int64_t> known_key_count() const;
-  [[nodiscard]] std::optional<std::int64_t> known_row_count() const;
-  AttentionScores& scores_;
-  AttentionKeys places_;
-  AttentionOperand values_;
-  MemoryRef maximum_, sum_, correction_, result_;
-
- private:
-  Status tiled_weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0, Expr count);
-  Status paged_weighted_sum(const Weights& weights, const Tiles& tiles, Expr key0, Expr count);
-  // Adds weights . V for `count` keys from key0 + t0 on. `corrects`: to the corrected result.
-  Status add_tiles(const Weights& weights, const Tiles& tiles, Expr key0, Expr t0, Expr count,
-                   bool corrects);
-  Status careful_weighted_sum(const Weights& weights, Expr key0, Expr count);
-};
-
-// Lanes are rows: for many of them.
-std::unique_ptr<AttentionForm> make_row_lanes_form(GroupLowering& lowering,
-                                                   const Attention& attention,
-                                                   const AttentionTask& task,
-                                                   AttentionScores& scores);
-// Rows of such a task; `most` where it is not 0, a multiple of two vectors, replaces the usual
-// number.
-std::int64_t row_lanes_block(const Target& target, const Dim& rows, std::int64_t most = 0);
-
-// Lanes are elements of the head, then keys: for very few rows, which K and V stream by.
-std::unique_ptr<AttentionForm> make_key_lanes_form(GroupLowering& lowering,
-                                                   const Attention& attention,
-                                                   const AttentionTask& task,
-                                                   AttentionScores& scores);
-inline constexpr std::int64_t kKeyLanesRows = 4;
-// Keys of a block of either form, where nothing else is chosen. The scores of a task, 96 keys of 96
-// rows in lanes of 16 or 4 rows of 128 keys, stay in a first-level cache of 48 KiB together with
-// the rows of K or V that meet them.
-inline constexpr std::int64_t kRowLanesBlock = 96;
-inline constexpr std::int64_t kKeyLanesBlock = 128;
-
 // The choices of a kernel by its class and by the default of the tasks that most of its work is in.
 BlockingChoices attention_choices(const Attention& attention, const LowerOptions& options,
                                   const AttentionTask& task);
@@ -284,6 +163,8 @@ struct RowState {
   std::function<Expr(Expr d)>
       weighted;  // that sum with V's rows; asked for in a vector loop over d
 };
+
+class AttentionForm;
 
 // What tasks that share rows, a chunk of the keys each, hand to the one that combines them.
 class AttentionPartials : private AttentionPart {
