@@ -21,6 +21,8 @@ struct CompileOptions {
   // Strict numerics: every intermediate is rounded as if stored and no rewrite changes a value, so
   // that a fused result is bit-identical to the unfused one.
   bool strict = false;
+  // Nothing is welded into kernels of these schedules.
+  std::vector<KernelKind> without;
   bool verify_passes = false;  // run the verifier after every pass
   // Keep the weights in the executable's graph beside the packed ones, so that it can be evaluated.
   bool keep_constants = false;

@@ -29,6 +29,7 @@ enum class ReasonCode : std::uint8_t {
   Limit,
   Cost,
   Level,
+  Without,
   UnknownShape,
 };
 

@@ -29,6 +29,7 @@ struct PlanOptions {
   FusionLevel level = FusionLevel::Auto;
   RuleSet rules = RuleSet::Full;
   const Target* target = nullptr;
+  std::vector<KernelKind> without;  // nothing is welded into kernels of these
   GroupOracle oracle;               // absent: every group of a mergeable kind is taken to be served
   int max_nodes = 64;               // of one kernel; a larger group is refused with `limit`
   int max_tensors = 32;             // read and written by one kernel

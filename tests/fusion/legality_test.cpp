@@ -282,6 +282,32 @@ TEST(Legality, LevelsSwitchFusionOff) {
   EXPECT_EQ(edge_of(kThreeInARow), "fused");
 }
 
+TEST(Legality, SchedulesAreLeftOutOnRequest) {
+  PlanSettings settings;
+  settings.without = {KernelKind::Map};
+  EXPECT_EQ(edge_of(kThreeInARow, settings), "F-WITHOUT: it would be a kernel of map");
+  settings.without = {KernelKind::Row, KernelKind::Chain};
+  EXPECT_EQ(edge_of(kThreeInARow, settings), "fused");
+}
+
+// The norm and the matmul are a chain; what stands around each of them stays with it.
+TEST(Legality, WithoutChainsTheirStagesAreKernels) {
+  constexpr const char* kNormed = R"(graph g(%x: f32[n, 64], %r: f32[n, 64]) {
+    %w = constant {value = f32[64, 64] random 1}
+    %h = add(%x, %r)
+    %n = rms_norm(%h) {axis = -1, epsilon = 1e-06}
+    %m = matmul(%n, %w)
+    %y = silu(%m)
+    return %y as "y"
+  })";
+  EXPECT_EQ(PlannedGraph(kNormed).text(), "0 chain: add + rms_norm + matmul + silu\n");
+  PlanSettings settings;
+  settings.without = {KernelKind::Chain};
+  const PlannedGraph apart(kNormed, settings);
+  EXPECT_EQ(apart.text(), "0 row: add + rms_norm\n1 contract: matmul + silu\n");
+  EXPECT_EQ(apart.edge("n", "m"), "F-WITHOUT: it would be a kernel of chain");
+}
+
 // ---- pressure ----
 
 // Of each row of 1000 f32 the softmax keeps the exponentials on chip; the tanh would be kept as

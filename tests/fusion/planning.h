@@ -39,6 +39,7 @@ inline std::size_t num_edges(const Graph& graph) {
 struct PlanSettings {
   FusionLevel level = FusionLevel::Auto;
   RuleSet rules = RuleSet::Full;
+  std::vector<KernelKind> without = {};
   int max_nodes = PlanOptions().max_nodes;
   int max_tensors = PlanOptions().max_tensors;
   Target target = host_target();
@@ -53,6 +54,7 @@ class PlannedGraph {
     PlanOptions options;
     options.level = settings.level;
     options.rules = settings.rules;
+    options.without = settings.without;
     options.max_nodes = settings.max_nodes;
     options.max_tensors = settings.max_tensors;
     options.target = &settings.target;

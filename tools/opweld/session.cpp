@@ -41,6 +41,12 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                   "bit-identical to unfused ones")
       ->check(CLI::IsMember({"default", "strict"}))
       ->capture_default_str();
+  command
+      .add_option("--without", options.without,
+                  "Schedules that nothing is welded into, separated by commas, such as chain: to "
+                  "see what they gain")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"map", "row", "reduce", "contract", "chain", "attention"}));
   command.add_flag("--single-launch", options.single_launch,
                    "Hand all kernels to the threads at once; they wait for each other only where a "
                    "kernel reads what another wrote. For small batches; results stay the same");
@@ -115,6 +121,16 @@ Status tune_model(const Graph& graph, const ModelOptions& options, std::span<con
   return {};
 }
 
+// The command line has let through no other names.
+std::vector<KernelKind> schedules_of(const std::vector<std::string>& names) {
+  std::vector<KernelKind> kinds;
+  for (const KernelKind kind : {KernelKind::Map, KernelKind::Row, KernelKind::Reduce,
+                                KernelKind::Contract, KernelKind::Chain, KernelKind::Attention}) {
+    if (std::ranges::find(names, to_string(kind)) != names.end()) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
 }  // namespace
 
 Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
@@ -125,6 +141,7 @@ Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options
   compiling.threads = options.threads;
   compiling.target = options.target;
   compiling.strict = options.numerics == "strict";
+  compiling.without = schedules_of(options.without);
   if (terminal) {
     compiling.progress = [](std::string_view pass) {
       fmt::print(stderr, "\r\x1b[Kcompiling: {}", pass);

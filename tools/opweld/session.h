@@ -23,6 +23,7 @@ struct ModelOptions {
   int threads = 0;
   std::string target = "host";
   std::string numerics = "default";
+  std::vector<std::string> without;  // schedules by name
   std::string dump_after;
   bool single_launch = false;
   bool json = false;

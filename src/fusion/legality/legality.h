@@ -30,6 +30,7 @@ struct MergeCandidate {
 
 Legality check_opaque(const Group& producer, const Group& consumer);
 Legality check_kinds(const Group& producer, const Group& consumer);
+Legality check_without(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_linear(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_format(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_cycle(const MergeCandidate& candidate, const PlanOptions& options);
