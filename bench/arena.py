@@ -31,7 +31,13 @@ from bench.machine import describe_machine
 from bench.models.cache import BUILD
 from bench.plot import plot_suite
 from bench.products import bound_of_fusion
-from bench.report import format_contests, format_memory, format_progress, format_summary
+from bench.report import (
+    format_contests,
+    format_memory,
+    format_progress,
+    format_summary,
+    format_variants,
+)
 from bench.suites import SUITES
 
 RESULTS = BUILD / "bench"
@@ -94,6 +100,8 @@ def main() -> None:
     for name, contests in results.items():
         print(f"{name}: {settings.threads} threads\n\n{format_summary(contests)}\n")
         print(f"{format_memory(contests)}\n")
+        if variants := format_variants(contests):
+            print(f"{variants}\n")
     if arguments.document:
         write_document(arguments.json)
     wrong = [
@@ -176,7 +184,7 @@ def _run_suite(
     for case in SUITES[name](tiny, settings.threads):
         start = time.perf_counter()
         print(f">> {name}: {case.name} ...", end="", flush=True)
-        engines = [(engine, True) for engine in ours(case.levels, case.single_launch)]
+        engines = [(engine, True) for engine in ours(case.levels, case.single_launch, case.without)]
         engines += [(engine, False) for engine in others]
         contest = hold_contest(case, engines, limits, settings)
         if any(timing.engine == "opweld none" for timing in contest.timings):

@@ -99,3 +99,5 @@ class Case:
     levels: tuple[str, ...] = ("auto",)
     # Whether its kernels are so short that Opweld is also timed with all of them in one launch.
     single_launch: bool = False
+    # Schedules without which Opweld is timed as well, each by itself: see --without.
+    without: tuple[str, ...] = ()

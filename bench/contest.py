@@ -42,6 +42,7 @@ class Timing:
     compile_seconds: float | None = None
     # See bench.engines.base.Loaded.
     launches: int | None = None
+    moved_bytes: int | None = None
     peak_bytes: int | None = None
     held_bytes: int | None = None
     bound_bytes: float | None = None
@@ -92,6 +93,11 @@ class Contest:
     def single_launch(self) -> Timing | None:
         """Opweld at full fusion with all kernels in one launch."""
         return next((t for t in self.timings if t.engine == "opweld single launch"), None)
+
+    def variants(self) -> list[Timing]:
+        """Opweld in one launch, and without schedules: at full fusion, but for that."""
+        words = ("opweld single launch", "opweld without ")
+        return [timing for timing in self.timings if timing.engine.startswith(words)]
 
     def ratio(self, timing: Timing) -> float | None:
         """How many times as long as the best rival it took."""
@@ -250,6 +256,7 @@ def _timing(
         kernels=loaded[name].kernels,
         compile_seconds=loaded[name].compile_seconds,
         launches=loaded[name].launches,
+        moved_bytes=loaded[name].moved_bytes,
         peak_bytes=loaded[name].peak_bytes,
         held_bytes=loaded[name].held_bytes,
         bound_bytes=loaded[name].bound_bytes,

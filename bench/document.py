@@ -9,7 +9,13 @@ from bench.contest import Contest
 from bench.launches import format_launches, launches_from_json
 from bench.limits import format_limits, limits_from_json
 from bench.models.cache import ROOT
-from bench.report import format_memory, format_reasons, format_summary, format_times
+from bench.report import (
+    format_memory,
+    format_reasons,
+    format_summary,
+    format_times,
+    format_variants,
+)
 from bench.suites import SUITES
 
 DOCUMENT = ROOT / "docs" / "performance.md"
@@ -60,6 +66,8 @@ def measured_part(report: dict) -> str:
             "Memory:",
             format_memory(contests, markdown=True),
         ]
+        if variants := format_variants(contests, markdown=True):
+            parts += ["Opweld beside itself:", variants]
         if reasons := format_reasons(contests):
             parts.append(reasons)
     return "\n\n".join(parts)

@@ -75,6 +75,34 @@ def format_memory(contests: Sequence[Contest], markdown: bool = False) -> str:
     return (markdown_table if markdown else table)([*MEMORY, *others], rows)
 
 
+VARIANTS = ("", "", "median", "of opweld's time", "kernels", "launches", "moved")
+
+
+def format_variants(contests: Sequence[Contest], markdown: bool = False) -> str:
+    """Opweld beside itself: each way that a contest was timed in; empty where there is one.
+
+    "Moved" are the tensors that kernels read and write, each once a kernel.
+    """
+    rows = []
+    for contest in contests:
+        full = contest.ours()
+        if full is None or not contest.variants():
+            continue
+        for timing in [full, *contest.variants()]:
+            rows.append(
+                [
+                    contest.name if timing is full else "",
+                    timing.engine,
+                    milliseconds(timing.median_seconds),
+                    f"{timing.median_seconds / full.median_seconds:.2f}x",
+                    "-" if timing.kernels is None else str(timing.kernels),
+                    "-" if timing.launches is None else str(timing.launches),
+                    "-" if timing.moved_bytes is None else megabytes(timing.moved_bytes),
+                ]
+            )
+    return (markdown_table if markdown else table)(VARIANTS, rows) if rows else ""
+
+
 def format_reasons(contests: Sequence[Contest]) -> str:
     """A Markdown list of what the tables leave open: notes, and why an engine has no time."""
     return "\n".join(f"- {line.strip()}" for line in _reasons(contests))

@@ -26,7 +26,10 @@ def rivals(threads: int, names: list[str] | None = None) -> list[Engine]:
     ]
 
 
-def ours(levels: tuple[str, ...], single_launch: bool = False) -> list[Engine]:
-    """Opweld at each of these levels of fusion; with all kernels in one launch as well."""
+def ours(
+    levels: tuple[str, ...], single_launch: bool = False, without: tuple[str, ...] = ()
+) -> list[Engine]:
+    """Opweld at each of these levels; with all kernels in one launch, and without schedules."""
     engines: list[Engine] = [Opweld(level) for level in levels]
-    return engines + ([Opweld(single_launch=True)] if single_launch else [])
+    engines += [Opweld(single_launch=True)] if single_launch else []
+    return engines + [Opweld(without=schedule) for schedule in without]

@@ -41,6 +41,8 @@ class Loaded(ABC):
     compile_seconds: float | None = None
     # How often kernels were handed to the threads.
     launches: int | None = None
+    # Tensors that kernels read and wrote, each once a kernel.
+    moved_bytes: int | None = None
     # What loading and the first run took at most; rivals' above what their process had before.
     peak_bytes: int | None = None
     # What the engine holds for its runs by its own account, and what it is not to exceed.

@@ -1,4 +1,4 @@
-"""Opweld, by its own command, at one level of fusion, kernel by kernel or in one launch."""
+"""Opweld, by its own command, in one of the ways that are compared."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from bench.opweld_command import OpweldError, PacedRuns, opweld
 
 
 class Opweld(Engine):
-    """The level `auto` is called just opweld."""
+    """At one level of fusion, kernel by kernel or in one launch, with or without a schedule.
 
-    def __init__(self, level: str = "auto", single_launch: bool = False) -> None:
+    The level `auto` is called just opweld.
+    """
+
+    def __init__(
+        self, level: str = "auto", single_launch: bool = False, without: str | None = None
+    ) -> None:
         self.level = level
         self.single_launch = single_launch
+        self.without = without
         words = ["opweld"]
         words += [level] if level != "auto" else []
         words += ["single launch"] if single_launch else []
+        words += ["without", without] if without else []
         self.name = " ".join(words)
 
     def version(self) -> str:
@@ -27,6 +34,8 @@ class Opweld(Engine):
         options = [f"--fusion={self.level}", f"--threads={task.threads}", "--no-tuned"]
         if self.single_launch:
             options.append("--single-launch")
+        if self.without:
+            options.append(f"--without={self.without}")
         try:
             return LoadedOpweld(PacedRuns(task.model, task.inputs, *options))
         except OpweldError as error:
@@ -42,6 +51,7 @@ class LoadedOpweld(Loaded):
         self.kernels = runs.account.kernels
         self.compile_seconds = runs.account.compile_seconds
         self.launches = runs.account.launches
+        self.moved_bytes = runs.account.read_bytes + runs.account.written_bytes
         self.peak_bytes = runs.peak_bytes
         self.held_bytes = runs.account.memory.held()
         self.bound_bytes = runs.account.memory.bound()

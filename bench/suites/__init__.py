@@ -9,12 +9,14 @@ from collections.abc import Callable
 from bench.case import Case
 from bench.suites.attention import attention
 from bench.suites.bf16 import bf16
+from bench.suites.chain import chain
 from bench.suites.encoder import encoder
 from bench.suites.layer import layer
 from bench.suites.matmul import matmul
 from bench.suites.moe import moe
 from bench.suites.norms import norms
 from bench.suites.pointwise import pointwise
+from bench.suites.small_batch import small_batch
 
 SUITES: dict[str, Callable[[bool, int], list[Case]]] = {
     "pointwise": pointwise,
@@ -22,7 +24,9 @@ SUITES: dict[str, Callable[[bool, int], list[Case]]] = {
     "matmul": matmul,
     "attention": attention,
     "bf16": bf16,
+    "chain": chain,
     "moe": moe,
     "layer": layer,
     "encoder": encoder,
+    "small-batch": small_batch,
 }

@@ -41,7 +41,9 @@ def layer(tiny: bool, threads: int) -> list[Case]:
     ]
 
 
-def llama(name: str, config: LlamaConfig, phase: str, length: int, past: int = 0) -> Case:
+def llama(
+    name: str, config: LlamaConfig, phase: str, length: int, past: int = 0, batch: int = 1
+) -> Case:
     """A decoder layer that keeps keys and values, in two spellings."""
     sources = sorted(Path(llama_layer.__file__).parent.glob("llama_*.py"))
     sources.append(Path(graph_writer.__file__))
@@ -55,29 +57,30 @@ def llama(name: str, config: LlamaConfig, phase: str, length: int, past: int = 0
     )
     primitives, newest = (folder / variant.file_name for variant in variants)
     after = f" after {past}" if past else ""
+    together = f", batch {batch}" if batch > 1 else ""
     return Case(
-        f"{name} {phase} {length}{after}",
+        f"{name} {phase} {length}{after}{together}",
         primitives,
-        random_inputs(config, phase, 1, length, past),
+        random_inputs(config, phase, batch, length, past),
         TOLERANCE,
-        llama_work(config, length, past),
+        llama_work(config, length, past, batch),
         Twin("bench.twins.llama", "Layer", {"config": config}),
         spellings={"newest operators": newest},
         target=Target(floor=0.95, ratio=0.85, either=True, kernels=5 if past else 3),
         levels=FUSION_LEVELS,
-        single_launch=length <= SHORT,
+        single_launch=batch * length <= SHORT,
     )
 
 
-def llama_work(config: LlamaConfig, length: int, past: int) -> Work:
+def llama_work(config: LlamaConfig, length: int, past: int, batch: int = 1) -> Work:
     """Weights and cache read once, keys and values written; the arithmetic that is not masked."""
     weights = sum(rows * columns for rows, columns in config.matrices().values())
     kept = 2 * config.kv_heads * config.head
     pairs = length * past + length * (length + 1) / 2
     return Work(
-        read_bytes=4 * (weights + past * kept + length * config.hidden),
-        written_bytes=4 * ((past + length) * kept + length * config.hidden),
-        flops=2 * length * weights + 4 * config.hidden * pairs,
+        read_bytes=4 * (weights + batch * (past * kept + length * config.hidden)),
+        written_bytes=4 * batch * ((past + length) * kept + length * config.hidden),
+        flops=batch * (2 * length * weights + 4 * config.hidden * pairs),
     )
 
 
@@ -90,6 +93,7 @@ def bert(name: str, config: BertConfig, batch: int, length: int) -> Case:
         TOLERANCE,
         encoder_work(config, batch, length),
         Twin("bench.twins.bert", "Layer", {"heads": config.num_attention_heads}),
-        target=Target(ratio=0.8) if batch == 1 else Target(),
+        target=Target(ratio=0.8) if (batch, length) == (1, 128) else Target(),
         levels=FUSION_LEVELS,
+        single_launch=batch * length <= SHORT,
     )

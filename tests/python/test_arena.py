@@ -47,6 +47,7 @@ from bench.report import (
     format_reasons,
     format_summary,
     format_times,
+    format_variants,
 )
 from bench.table import markdown_table, megabytes, milliseconds, table
 
@@ -209,6 +210,7 @@ def test_a_contest_times_who_is_right_and_says_why_others_are_not(
         "kernels": None,
         "compile_seconds": 0.25,
         "launches": None,
+        "moved_bytes": None,
         "peak_bytes": None,
         "held_bytes": None,
         "bound_bytes": None,
@@ -356,6 +358,26 @@ def test_a_single_launch_is_held_against_launches_of_every_kernel() -> None:
     assert both.ours() == apart and both.best_rival().engine == "one"
     lines = format_contests([both]).splitlines()
     assert lines[-1] == "  small: opweld takes 0.75x the time with its 3 launches made one"
+
+
+def test_opweld_stands_beside_itself_in_each_way_it_was_timed() -> None:
+    first, second = contests()
+    assert format_variants([first, second]) == ""
+    full = replace(first.timings[0], launches=3, moved_bytes=20_000_000)
+    apart = replace(
+        full, engine="opweld without chain", median_seconds=0.0025, kernels=5, launches=5
+    )
+    none = replace(full, engine="opweld none")
+    both = replace(first, timings=[full, none, apart, first.timings[1]])
+    assert both.ours() == full and both.best_rival().engine == "one"
+    rows = [" ".join(line.split()) for line in format_variants([both, second]).splitlines()]
+    assert rows[2:] == [
+        "small opweld 2.00 ms 1.00x 3 3 20.0 MB",
+        "opweld without chain 2.50 ms 1.25x 5 5 20.0 MB",
+    ]
+    assert format_variants([both], markdown=True).splitlines()[-1] == (
+        "|  | opweld without chain | 2.50 ms | 1.25x | 5 | 5 | 20.0 MB |"
+    )
 
 
 def test_memory_stands_beside_its_bound_and_the_peaks_of_others() -> None:

@@ -132,6 +132,21 @@ def test_opweld_takes_part_in_one_launch() -> None:
     ]
 
 
+def test_opweld_takes_part_without_a_schedule() -> None:
+    model = text_model(
+        "engine without", "g (float[4, 8] x) => (float[4, 8] y) { s = Exp(x) y = Tanh(s) }"
+    )
+    given = {"x": np.ones((4, 8), np.float32)}
+    engines = ours(("auto",), without=("map",))
+    assert [engine.name for engine in engines] == ["opweld", "opweld without map"]
+    together, apart = (engine.load(Task(model, given, ("y",), threads=1)) for engine in engines)
+    assert (together.kernels, apart.kernels) == (1, 2)
+    # x and y, and between two kernels s, written and read.
+    assert (together.moved_bytes, apart.moved_bytes) == (2 * 4 * 4 * 8, 4 * 4 * 4 * 8)
+    for loaded in (together, apart):
+        loaded.close()
+
+
 def test_memory_in_use_is_told_by_the_system() -> None:
     before = bytes_in_use()
     block = np.ones(100 << 20, np.uint8)

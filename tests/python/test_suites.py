@@ -1,6 +1,8 @@
 """The models of the arena's suites, at tiny sizes: Opweld agrees with ONNX Runtime on each."""
 
 import ast
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,9 @@ from bench.case import Case
 from bench.contest import output_names
 from bench.limits import Limits, Rates
 from bench.models.cache import ROOT
-from bench.opweld_command import FUSION_LEVELS, run_model
+from bench.opweld_command import FUSION_LEVELS, OpweldError, explain_model, run_model
 from bench.suites import SUITES
+from bench.suites.chain import decoder_half, encoder_half
 
 FLAT = Rates({1 << 20: 1e9})
 FP32 = {"rtol": 2**-10, "atol": 2**-16}
@@ -75,7 +78,26 @@ def test_one_launch_gives_the_same_bits(suite: str, case: Case) -> None:
 
 
 def test_short_cases_are_timed_in_one_launch_too() -> None:
-    assert {suite for suite, _ in ONE_LAUNCH} == {"encoder", "layer"}
+    assert {suite for suite, _ in ONE_LAUNCH} == {"encoder", "layer", "small-batch"}
+
+
+@pytest.mark.parametrize("half", [encoder_half, decoder_half])
+def test_chains_are_left_out_on_request(half: Callable[[int, int, int], Case]) -> None:
+    # So many rows that a chain pays on any number of cores that this may run on.
+    case = half(128 * len(os.sched_getaffinity(0)), 24, 40)
+    together = explain_model(case.model)
+    apart = explain_model(case.model, "--without=chain")
+    assert together["totals"]["kernels"] == 1 < apart["totals"]["kernels"]
+    kept = {edge["code"] for edge in apart["edges"] if edge["verdict"] != "fused"}
+    assert kept == {"F-WITHOUT"}
+    one, several = (run_model(case.model, case.inputs, *of) for of in ([], ["--without=chain"]))
+    for name, value in one.items():
+        np.testing.assert_allclose(several[name], value, **FP32)
+
+
+def test_only_schedules_that_there_are_can_be_left_out() -> None:
+    with pytest.raises(OpweldError, match="chain"):
+        explain_model(TINY[0][1].model, "--without=everything")
 
 
 def test_each_suite_has_cases_with_names_of_their_own() -> None:
