@@ -8,6 +8,7 @@ results are compared before that, and a wrong answer is not timed.
     ./dev bench all                    every suite
     ./dev bench all --quick            tiny sizes and few rounds: does everything still run?
     ./dev bench norms --rivals openvino
+    ./dev bench --inner-loops          what the innermost loops of kernels consist of; times nothing
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from bench.contest import Contest, Settings, hold_contest
 from bench.document import write_document
 from bench.engines import RIVALS, ours, rivals
 from bench.engines.base import CannotRunError, Engine
+from bench.inner_loops import format_inner_loops, write_inner_loops
 from bench.launches import format_launches, measure_launches
 from bench.limits import Limits, best_limits, format_limits, measure_limits
 from bench.machine import describe_machine
@@ -50,6 +52,11 @@ def main() -> None:
     unknown = [name for name in arguments.suites if name not in SUITES and name != "all"]
     if unknown:
         parser.error(f"no suite {', '.join(unknown)}; there are all, {', '.join(SUITES)}")
+    if arguments.inner_loops:
+        print(format_inner_loops(listing=arguments.listing))
+        if arguments.document:
+            write_inner_loops()
+        return
     if not arguments.suites and arguments.document:
         write_document(arguments.json)
         return
@@ -148,6 +155,15 @@ def _parser() -> argparse.ArgumentParser:
         "--document",
         action="store_true",
         help="write the results into docs/performance.md; without a SUITE, those of the last run",
+    )
+    parser.add_argument(
+        "--inner-loops",
+        action="store_true",
+        help="count the instructions of innermost loops and end; with --document into "
+        "docs/inner-loops.md",
+    )
+    parser.add_argument(
+        "--listing", action="store_true", help="with --inner-loops: print the loops as well"
     )
     return parser
 

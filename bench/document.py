@@ -30,12 +30,12 @@ def write_document(results: Path) -> None:
     DOCUMENT.write_text(replaced(text, measured_part(report)), encoding="utf-8")
 
 
-def replaced(text: str, part: str) -> str:
+def replaced(text: str, part: str, begins: str = BEGIN, ends: str = END) -> str:
     """The text with `part` between its marks. Raises ValueError when they are missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = text.partition(begins)
+    _, end, after = rest.partition(ends)
     if not begin or not end:
-        raise ValueError(f"{DOCUMENT.name} has lost the marks of its measured part")
+        raise ValueError("the document has lost the marks of its measured part")
     return f"{before}{begin}\n\n{part}\n\n{end}{after}"
 
 

@@ -91,6 +91,15 @@ def explain_model(model: Path, *options: str) -> dict:
     return json.loads(opweld("explain", model, "--json", *options))
 
 
+def assembly_of(model: Path, *options: str) -> str:
+    """The machine code of all kernels of a model, as the assembler would read it."""
+    command = [str(opweld_path()), "explain", str(model), "--dump-after=codegen", *options]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise OpweldError(f"{' '.join(command)}\n{result.stderr.strip()}")
+    return result.stderr
+
+
 def profile_model(model: Path, inputs: dict[str, np.ndarray], *options: str) -> list[dict]:
     """The kernels of a warm run in order, each with its median time in seconds and its bytes."""
     with tempfile.TemporaryDirectory() as folder:
