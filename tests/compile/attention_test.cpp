@@ -25,6 +25,14 @@ graph g(%q: f32[b, 4, s, 16], %k: f32[5, 2, 16, 16], %v: f32[5, 2, 16, 16], %n: 
   return %y as "y"
 })";
 
+// On a matrix unit where there is one.
+constexpr std::string_view kPrefillInBf16 = R"(
+graph g(%q: bf16[b, 4, s, 40], %k: bf16[b, 2, t, 40], %v: bf16[b, 2, t, 24]) {
+  %a = attention(%q, %k, %v) {scale = 0.25, causal = "bottom_right"}
+  %y = neg(%a)
+  return %y as "y"
+})";
+
 constexpr std::string_view kPrefill = R"(
 graph g(%x: f32[2, s, 8]) {
   %h = reshape(%x) {shape = <1, 2, s, 8>}
@@ -82,6 +90,16 @@ TEST(Attention, SplitPagesGiveTheSameBitsOnAnyNumberOfThreads) {
     }
   }
   expect_same_bits_on_any_team(kPaged, sizes);
+}
+
+TEST(Attention, ManyQueriesInBf16GiveTheSameBitsOnAnyNumberOfThreads) {
+  std::vector<Bindings> sizes;
+  for (const std::int64_t queries : {17, 300}) {
+    for (const std::int64_t keys : {17, 333}) {
+      sizes.push_back({{"b", 2}, {"s", queries}, {"t", keys}});
+    }
+  }
+  expect_same_bits_on_any_team(kPrefillInBf16, sizes);
 }
 
 // Double precision has no kernel: it runs as a call, which finds the same faults.

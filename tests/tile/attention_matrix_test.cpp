@@ -15,8 +15,8 @@ bool has_unit(const std::string& target) {
 
 TEST(AttentionOnAMatrixUnit, ServesManyQueriesInBf16) {
   for (const std::string& target : kTargets) {
-    for (const std::string dtype : {"bf16", "f16", "f32"}) {
-      for (const std::string queries : {"1", "40", "s"}) {
+    for (const std::string dtype : {"bf16", "f16"}) {
+      for (const std::string queries : {"1", "s"}) {
         for (const bool strict : {false, true}) {
           const AttentionGroup options{.queries = queries, .dtype = dtype};
           const GroupRunner group(options.text(), KernelKind::Attention, target, strict);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kPanel = kMatrixColumns;  // queries
 // Keys whose scores are compared at once: a maximum that keeps NaN waits long for the one before.
-constexpr std::int64_t kComparedAtOnce = 4;
+constexpr std::int64_t kComparedAtOnce = 8;
 static_assert(kMatrixKeyBlock % kMatrixDepth == 0);
 // V's elements go by whole tiles of the unit, so that it need not be told of others.
 constexpr std::int64_t kTileRows = kMatrixRows / 2;
@@ -189,7 +189,6 @@ class MatrixForm : public AttentionForm {
 
   // s <- score(s), and -inf up to a whole step of the unit; returns the maximum.
   Expected<Expr> emit_scores(Expr key0, Expr count, Expr local, Expr j, Expr maximum) {
-    const auto larger = [&](Expr a, Expr b) { return exprs_.binary(ExprKind::Max, a, b); };
     const auto score_at = [&](Expr t) -> Expected<Expr> {
       const Access at = program_.at(block_, {t, j});
       OPWELD_TRY(const Expr score, scores_.score(program_.load(at), math_.add(task_.row0, local),
@@ -212,7 +211,8 @@ class MatrixForm : public AttentionForm {
         if (!status) return;
         while (scores.size() > 1) {
           const std::size_t half = scores.size() / 2;
-          for (std::size_t i = 0; i < half; ++i) scores[i] = larger(scores[i], scores[half + i]);
+          for (std::size_t i = 0; i < half; ++i)
+            scores[i] = larger_score(scores[i], scores[half + i]);
           scores.resize(half);
         }
         found = program_.reduce(Combiner::Max, scores.front(), step);
@@ -226,7 +226,8 @@ class MatrixForm : public AttentionForm {
     program_.serial("t", program_.sub(whole_steps(count), count), [&](Expr step) {
       program_.store(program_.at(block_, {math_.add(count, step), j}), minus_infinity());
     });
-    return program_.map(larger(maximum, larger(most, rest)));
+    const Expr found = exprs_.binary(ExprKind::Max, most, rest);
+    return program_.map(exprs_.binary(ExprKind::Max, maximum, found));
   }
 
   // p <- exp(s - shift); returns the sum.
@@ -319,9 +320,12 @@ bool on_matrix_unit(const Attention& attention, const LowerOptions& options) {
 }
 
 std::int64_t matrix_rows(const Dim& rows, std::int64_t most) {
+  // V is transposed once a task: fewer tasks where there are many all the same.
   constexpr std::int64_t kUsual = 4 * kPanel;
-  const std::int64_t limit = most != 0 ? most : kUsual;
+  constexpr std::int64_t kMany = 8 * kUsual;
   const auto known = rows.constant();
+  const std::int64_t usual = known && *known >= kMany ? 2 * kUsual : kUsual;
+  const std::int64_t limit = most != 0 ? most : usual;
   return known ? std::min(limit, (*known + kPanel - 1) / kPanel * kPanel) : limit;
 }
 

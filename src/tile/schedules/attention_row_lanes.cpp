@@ -41,14 +41,56 @@ class RowLanesForm : public VectorForm {
   }
 
   void make_buffers() override {
-    queries_ = cache("qt", {panels_, attention_.head, tile_columns_});
+    if (transposes()) query_rows_ = cache("qr", {tile_columns_, attention_.head});
+    queries_ = cache("qt", {panels_, padded_head(), tile_columns_});
     block_ = cache("s", {task_.key_block, task_.row_block});
     VectorForm::make_buffers();
     keys_.make_buffer("kp", task_.key_block);
   }
 
   // Lanes past the last row hold zeros and are never stored.
-  Status load_queries() override {
+  Status load_queries() override { return transposes() ? transpose_queries() : gather_queries(); }
+
+  Status emit_key_block(Expr key0, Expr count, Expr careful) override {
+    OPWELD_CHECK(keys_.pack(key0, count, task_.key_block));
+    OPWELD_CHECK(values_.pack(key0, count, task_.key_block));
+    OPWELD_CHECK(emit_scores(key0, count));
+    OPWELD_CHECK(emit_softmax(count));
+    const Weights weights{block_, math_.constant(1), math_.constant(task_.row_block)};
+    return weighted_sum(weights, {tile_rows_, 2}, key0, count, careful);
+  }
+
+ private:
+  // Whether panels are whole blocks of a transposition.
+  [[nodiscard]] bool transposes() const {
+    return tile_columns_ % (kTransposedBytes / byte_size(DType::F32)) == 0;
+  }
+  [[nodiscard]] Dim padded_head() const {
+    return transposes() ? round_up(attention_.head, Dim(kTransposedRows)) : attention_.head;
+  }
+
+  Status transpose_queries() {
+    return lowering_.serial("p", Dim(panels_), [&](Expr panel) -> Status {
+      OPWELD_CHECK(lowering_.serial("q", Dim(tile_columns_), [&](Expr row) {
+        return lowering_.vector("d", attention_.head, 1, [&](Expr d) -> Status {
+          const Expr local = math_.add(math_.mul(panel, Dim(tile_columns_)), row);
+          OPWELD_TRY(const Expr value, scores_.query_element(math_.add(task_.row0, local), d));
+          program_.store(program_.at(query_rows_, {row, d}), value);
+          return {};
+        });
+      }));
+      Transpose transpose;
+      transpose.to = program_.at_offset(queries_, math_.mul(panel, padded_head() * tile_columns_));
+      transpose.to_row_stride = math_.constant(tile_columns_);
+      transpose.from = program_.at_offset(query_rows_, math_.constant(0));
+      transpose.from_row_stride = transpose.columns = math_.size(attention_.head);
+      transpose.rows = math_.constant(tile_columns_);
+      program_.transpose(std::move(transpose));
+      return {};
+    });
+  }
+
+  Status gather_queries() {
     return lowering_.serial("d", attention_.head, [&](Expr d) -> Status {
       return lowering_.serial("p", Dim(panels_), [&](Expr panel) -> Status {
         return lowering_.vector("j", Dim(tile_columns_), 1, [&](Expr j) -> Status {
@@ -61,20 +103,10 @@ class RowLanesForm : public VectorForm {
     });
   }
 
-  Status emit_key_block(Expr key0, Expr count, Expr careful) override {
-    OPWELD_CHECK(keys_.pack(key0, count, task_.key_block));
-    OPWELD_CHECK(values_.pack(key0, count, task_.key_block));
-    OPWELD_CHECK(emit_scores(key0, count));
-    OPWELD_CHECK(emit_softmax(count));
-    const Weights weights{block_, math_.constant(1), math_.constant(task_.row_block)};
-    return weighted_sum(weights, {tile_rows_, 2}, key0, count, careful);
-  }
-
- private:
   // s[t, q] <- score(K[key0 + t] . q)
   Status emit_scores(Expr key0, Expr count) {
     return lowering_.serial("p", used_panels(), Dim(panels_), [&](Expr panel) {
-      const Dim panel_size = attention_.head * tile_columns_;
+      const Dim panel_size = padded_head() * tile_columns_;
       const DotOperand queries{program_.at_offset(queries_, math_.mul(panel, panel_size)), kNoExpr,
                                math_.constant(tile_columns_)};
       return each_row_tile(lowering_, count, known_key_count(), tile_rows_, [&](int rows, Expr t0) {
@@ -115,17 +147,17 @@ class RowLanesForm : public VectorForm {
       const auto score_at = [&](const Expr t) {
         return program_.load(program_.at(block_, {t, j}));
       };
-      const auto larger = [&](Expr a, Expr b) { return exprs_.binary(ExprKind::Max, a, b); };
       Expr block_maximum = kNoExpr;
       static_assert(kScoreRows == 4);
       program_.serial("t", count, kScoreRows, [&](Expr t) {
-        const Expr first = larger(score_at(t), score_at(math_.add(t, math_.constant(1))));
-        const Expr second = larger(score_at(math_.add(t, math_.constant(2))),
-                                   score_at(math_.add(t, math_.constant(3))));
-        block_maximum = program_.reduce(Combiner::Max, larger(first, second), t);
+        const Expr first = larger_score(score_at(t), score_at(math_.add(t, math_.constant(1))));
+        const Expr second = larger_score(score_at(math_.add(t, math_.constant(2))),
+                                         score_at(math_.add(t, math_.constant(3))));
+        block_maximum = program_.reduce(Combiner::Max, larger_score(first, second), t);
       });
       const Expr old_maximum = program_.load(program_.at(maximum_, {j}));
-      const Expr new_maximum = program_.map(larger(old_maximum, block_maximum));
+      const Expr new_maximum =
+          program_.map(exprs_.binary(ExprKind::Max, old_maximum, block_maximum));
       const Expr shift = shift_of(new_maximum);
       Expr block_sum = kNoExpr;
       program_.serial("t", count, [&](Expr t) {
@@ -148,7 +180,7 @@ class RowLanesForm : public VectorForm {
   AttentionOperand keys_;
   int tile_columns_, tile_rows_;
   std::int64_t panels_;
-  MemoryRef queries_, block_;
+  MemoryRef query_rows_, queries_, block_;
 };
 
 }  // namespace

@@ -72,6 +72,12 @@ class AttentionPart {
 
   Expr zero() { return exprs_.constant(0, DType::F32); }
   Expr minus_infinity() { return exprs_.constant(kMinusInfinity, DType::F32); }
+  // The larger of two scores; where one is NaN, either. A row with such a score has a sum of
+  // weights that is NaN, and so has its result, whatever its maximum is taken to be: one
+  // instruction does instead of the several that a maximum takes which keeps NaN.
+  Expr larger_score(Expr a, Expr b) {
+    return exprs_.select(exprs_.binary(ExprKind::Lt, b, a), a, b);
+  }
   // What to shift scores by: the maximum, but 0 while every score is -inf, so that exp(-inf - 0)
   // is the right zero.
   Expr shift_of(Expr maximum) {
