@@ -11,6 +11,7 @@
 #include "ops/builder.h"
 #include "report/account.h"
 #include "report/usual_sizes.h"
+#include "rewrite/in_place.h"
 #include "rewrite/pipeline.h"
 #include "support/log.h"
 #include "target/target.h"
@@ -43,6 +44,11 @@ class Compiler {
       if (options_.verify_passes) OPWELD_CHECK(verify(graph));
       dump(rewrite.name, [&]() { return to_text(graph); });
     }
+
+    // See which outputs take over the memory of an input, as declared.
+    OPWELD_CHECK(pass("in-place", [&]() { return mark_in_place(graph); }));
+    dump("in-place", [&]() { return to_text(graph); });
+    for (std::string& copied : copied_caches(graph)) notes_.push_back(std::move(copied));
 
     // Decide which neighbours share a kernel; if what pays depends on sizes that only a run knows,
     // once for large ones and once for any.
@@ -296,7 +302,7 @@ std::vector<std::string_view> pass_names() {
   static const std::vector<RewritePass> kRewrites = rewrite_passes({});
   std::vector<std::string_view> names = {"verify"};
   for (const RewritePass& rewrite : kRewrites) names.emplace_back(rewrite.name);
-  names.insert(names.end(), {"plan", "tile", "codegen"});
+  names.insert(names.end(), {"in-place", "plan", "tile", "codegen"});
   return names;
 }
 

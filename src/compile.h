@@ -55,7 +55,8 @@ struct Compiled {
   Executable executable;
   std::vector<PassTime> times;
   std::vector<TunableKernel> tunable;
-  // Kernels that are calls because no schedule served them, with the reason.
+  // Kernels that are calls because no schedule served them, with the reason, and caches that are
+  // copied although they need not be.
   std::vector<std::string> notes;
 
   [[nodiscard]] double seconds() const;

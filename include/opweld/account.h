@@ -45,7 +45,8 @@ struct Account {
   // "Tuning: FusedKernel_3 (matmul + gelu): panels 4, 7.2 % faster than the default at s = 128" for
   // every kernel whose block sizes were measured to be better than the default's.
   std::vector<std::string> tuning;
-  // Operators that run as calls since no schedule serves them, with the reason.
+  // Operators that run as calls since no schedule serves them, with the reason; caches that are
+  // copied although they need not be, with the way out.
   std::vector<std::string> notes;
   std::int64_t bytes_read = 0;  // the sums over the kernels
   std::int64_t bytes_written = 0;

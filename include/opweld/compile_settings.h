@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "opweld/size.h"
@@ -32,6 +33,14 @@ struct CompileSettings {
   // for each other only where a kernel reads what another wrote. Worth it where kernels are short:
   // small batches, single tokens. Results are the same to the bit.
   bool single_launch = false;
+
+  // Outputs that take over the memory of an input, as {output, input}: {"present_key", "past_key"}.
+  // Program::run_into may then be given the same memory for both, and writes the new rows alone;
+  // given other memory, and in run, the input is copied first. The output must be what a
+  // TensorScatter writes into that input, and nobody else may read the input; else compiling is a
+  // usage error that names the operator in the way. What the textual form of a model declares need
+  // not be named here.
+  std::map<std::string, std::string> in_place = {};
 
   // Whether kernels take block sizes that were measured on this machine before, from the cache
   // folder: OPWELD_CACHE_DIR, else ~/.cache/opweld. What is not known, and everything where this is

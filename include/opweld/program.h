@@ -65,8 +65,10 @@ class OPWELD_API Program {
   [[nodiscard]] Result<std::map<std::string, HostTensor>> run_named(
       const std::map<std::string, TensorView>& inputs, RunReport* report = nullptr) const;
   // The same into the caller's memory, without a copy. Outputs must have the sizes that
-  // output_sizes() tells, and overlap neither each other nor an input. After a failure their
-  // contents are undefined.
+  // output_sizes() tells, and overlap neither each other nor an input, but for an output that is
+  // declared in place of an input (CompileSettings::in_place): it may be the memory of that input.
+  // After a failure their contents are undefined; of an output that was updated in place the rows
+  // that were to be written are, and the others hold what they held.
   [[nodiscard]] Result<void> run_into(const std::vector<TensorView>& inputs,
                                       const std::vector<MutableTensorView>& outputs,
                                       RunReport* report = nullptr) const;

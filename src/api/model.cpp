@@ -5,6 +5,7 @@
 #include "load.h"
 #include "ops/builder.h"
 #include "report/usual_sizes.h"
+#include "rewrite/in_place.h"
 #include "support/cache_folder.h"
 #include "tune.h"
 #include "tune/example_inputs.h"
@@ -33,8 +34,8 @@ std::vector<TensorInfo> input_infos(const Graph& graph) {
 
 std::vector<TensorInfo> output_infos(const Graph& graph) {
   std::vector<TensorInfo> infos;
-  for (const auto& [name, value] : graph.outputs()) {
-    infos.push_back({name, value->dtype(), to_sizes(value->shape())});
+  for (const auto& output : graph.outputs()) {
+    infos.push_back({output.name, output.value->dtype(), to_sizes(output.value->shape())});
   }
   return infos;
 }
@@ -137,13 +138,19 @@ Result<Program> Model::compile(const CompileSettings& settings) const {
   options.threads = settings.threads;
   options.target = settings.target;
   options.strict = settings.numerics == Numerics::Strict;
+  Graph graph = state_->graph.clone();
+  for (const auto& [output, input] : settings.in_place) {
+    if (const Status declared = declare_in_place(graph, output, input); !declared) {
+      return declared.error();
+    }
+  }
   if (settings.tuned) options.tuning = stored_tuning(settings.target);
   if (settings.tune_seconds > 0) {
-    auto tuning = tuned_for(state_->graph, settings, options);
+    auto tuning = tuned_for(graph, settings, options);
     if (!tuning) return tuning.error().with_context("tuning");
     options.tuning = std::make_shared<const Tuning>(std::move(*tuning));
   }
-  auto compiled = opweld::compile(state_->graph.clone(), options);
+  auto compiled = opweld::compile(std::move(graph), options);
   if (!compiled) return std::move(compiled.error());
   const double seconds = compiled->seconds();
   return Program(std::make_shared<detail::ProgramState>(

@@ -56,7 +56,8 @@ namespace {
 double largest_space(const std::vector<Node*>& nodes, std::int64_t nominal) {
   double largest = 1;
   for (const Node* node : nodes) {
-    largest = std::max(largest, nominal_elements(node->result()->shape(), nominal));
+    const Value* const made = scatters_in_place(*node) ? node->operand(1) : node->result();
+    largest = std::max(largest, nominal_elements(made->shape(), nominal));
     if (op_def(*node).trait != FusionTrait::Reduce) continue;
     largest = std::max(largest, nominal_elements(node->operand(0)->shape(), nominal));
   }

@@ -58,6 +58,10 @@ KernelKind composite_kind(const Node& node) {
 
 }  // namespace
 
+bool scatters_in_place(const Node& node) {
+  return node.op() == "tensor_scatter" && node.attributes().integer("in_place", 0) != 0;
+}
+
 bool is_alias(const Node& node) {
   return node.op() == "reshape";
 }
@@ -90,6 +94,7 @@ KernelKind kind_of(const Node& node) {
     case FusionTrait::Composite:
       return composite_kind(node);
     case FusionTrait::Scatter:
+      return scatters_in_place(node) ? KernelKind::Map : KernelKind::Extern;
     case FusionTrait::Opaque:
       return KernelKind::Extern;
   }

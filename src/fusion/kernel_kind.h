@@ -10,6 +10,9 @@ namespace opweld {
 // The kind of a kernel that holds just this node.
 KernelKind kind_of(const Node& node);
 
+// A tensor_scatter whose result lies where its cache does: what is left of it is a store.
+bool scatters_in_place(const Node& node);
+
 // A reshape of a dense tensor moves nothing.
 bool is_alias(const Node& node);
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "fusion/kernel_kind.h"
 #include "ops/stored_weights.h"
 
 namespace opweld {
@@ -25,6 +26,7 @@ Dim bytes_read_of(const Kernel& kernel, const Value* value) {
     if (std::find(kernel.nodes.begin(), kernel.nodes.end(), use.node) == kernel.nodes.end()) {
       continue;
     }
+    if (use.index == 0 && scatters_in_place(*use.node)) continue;
     if (use.node->op() != "slice") return whole;
     slices += use.node->result()->type().num_bytes();
   }
@@ -52,7 +54,10 @@ Dim FusionPlan::bytes_read(const Kernel& kernel) {
 
 Dim FusionPlan::bytes_written(const Kernel& kernel) {
   Dim total = 0;
-  for (const Value* value : kernel.outputs) total += value->type().num_bytes();
+  for (const Value* value : kernel.outputs) {
+    const Node& node = *value->producer();
+    total += (scatters_in_place(node) ? node.operand(1) : value)->type().num_bytes();
+  }
   return total;
 }
 

@@ -83,7 +83,8 @@ struct FusionPlan {
   std::vector<Verdict> verdicts;
 
   // Boundary bytes of a kernel: each tensor that crosses its edge, once; constants are read. Of a
-  // tensor that it reads in slices alone, the slices.
+  // tensor that it reads in slices alone, the slices; of a cache that it writes into in place, what
+  // it writes.
   [[nodiscard]] static Dim bytes_read(const Kernel& kernel);
   [[nodiscard]] static Dim bytes_written(const Kernel& kernel);
 

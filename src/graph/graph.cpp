@@ -73,7 +73,7 @@ Node* Graph::add_node(std::string op, std::vector<Value*> operands, Attributes a
 void Graph::add_output(std::string name, Value* value) {
   assert(value != nullptr);
   ++value->output_count_;
-  outputs_.push_back({std::move(name), value});
+  outputs_.push_back({.name = std::move(name), .value = value});
 }
 
 void Graph::set_output(int index, Value* value) {
@@ -82,6 +82,11 @@ void Graph::set_output(int index, Value* value) {
   --output.value->output_count_;
   ++value->output_count_;
   output.value = value;
+}
+
+void Graph::set_in_place(int output, Value* input) {
+  assert(input == nullptr || input->is_graph_input());
+  outputs_[static_cast<std::size_t>(output)].in_place_of = input;
 }
 
 std::vector<Node*> Graph::nodes_in_order() const {
@@ -202,7 +207,12 @@ Graph Graph::clone(std::map<const Value*, Value*>* mapping) const {
     }
   }
   copy.next_id_ = next_id_;
-  for (const Output& output : outputs_) copy.add_output(output.name, copies.at(output.value));
+  for (const Output& output : outputs_) {
+    copy.add_output(output.name, copies.at(output.value));
+    if (output.in_place_of != nullptr) {
+      copy.outputs_.back().in_place_of = copies.at(output.in_place_of);
+    }
+  }
   copy.assumptions_ = assumptions_;
   if (mapping != nullptr) mapping->insert(copies.begin(), copies.end());
   return copy;

@@ -147,10 +147,16 @@ class Graph {
   struct Output {
     std::string name;
     Value* value;
+    // The input whose memory it may take over: where a run is given the same memory for both, only
+    // what is new in the output is written. Null for most.
+    Value* in_place_of = nullptr;
   };
   [[nodiscard]] std::span<Value* const> inputs() const { return input_pointers_; }
   [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
   void set_output(int index, Value* value);
+  // Declares, or takes back with null, that the output lies where the input does; what that asks of
+  // the graph is checked in rewrite/in_place.h.
+  void set_in_place(int output, Value* input);
 
   // Nodes in topological order. Erasing or inserting elsewhere does not disturb an iteration.
   [[nodiscard]] const std::list<std::unique_ptr<Node>>& nodes() const { return nodes_; }

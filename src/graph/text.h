@@ -16,7 +16,8 @@
 // source follow its name: `@"/layer.0/Add" op "Add" scope "layer.0" operators 2`. Symbols that
 // occur in the inputs are declared by that; `where` adds their ranges, and symbols that occur
 // elsewhere only. Sizes that had to be assumed equal stand before the return: `assume s == t,
-// "why"`.
+// "why"`. An output that takes over the memory of an input names it: `return %new as "present"
+// in_place %past`.
 //
 // Tensors print in full up to 64 elements, beyond that as `splat` when all elements are bit-equal,
 // as `f32[16, 16] bytes "hex"` (little-endian) when PrintOptions::full_constants is set and else as

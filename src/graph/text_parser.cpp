@@ -414,6 +414,13 @@ class Parser {
         return cursor_.error_at(start, "an output needs a name: %0 as \"name\"");
       }
       graph_.add_output(std::move(output_name), value);
+      if (!cursor_.take_word("in_place")) continue;
+      const std::size_t input_start = cursor_.position();
+      OPWELD_TRY(Value* const input, defined_value());
+      if (!input->is_graph_input()) {
+        return cursor_.error_at(input_start, "an output lies in place of an input of the graph");
+      }
+      graph_.set_in_place(static_cast<int>(graph_.outputs().size()) - 1, input);
     } while (cursor_.take(','));
     return {};
   }

@@ -167,6 +167,7 @@ class Printer {
     std::string_view separator = " ";
     for (const Graph::Output& output : graph_.outputs()) {
       emit("{}{} as {}", separator, name_of(output.value), quoted(output.name));
+      if (output.in_place_of != nullptr) emit(" in_place {}", name_of(output.in_place_of));
       separator = ", ";
     }
     text_ += "\n}\n";

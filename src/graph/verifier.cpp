@@ -1,5 +1,6 @@
 #include "graph/verifier.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -100,6 +101,12 @@ class StructureVerifier {
     for (const Graph::Output& output : graph_.outputs()) {
       if (!defined_.contains(output.value)) {
         return fail("output '{}' is not a value of this graph", output.name);
+      }
+      if (const Value* input = output.in_place_of) {
+        const auto inputs = graph_.inputs();
+        if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) {
+          return fail("output '{}' lies in place of what is no input", output.name);
+        }
       }
       given_out.insert(output.value);
     }

@@ -268,12 +268,15 @@ std::span<const OpDef> scatter_ops() {
           .summary =
               "cache [batch, ..., max_length, ...] with update [batch, ..., length, ...] written "
               "along `axis` from write_indices[batch] (0 by default) on; \"circular\" wraps "
-              "around (ONNX TensorScatter)",
+              "around (ONNX TensorScatter); \"in_place\", set by the compiler, is 1 where the "
+              "result takes over the memory of the cache",
           .trait = FusionTrait::Scatter,
           .operands = {{"cache", kAnyDType, 1},
                        {"update", kAnyDType, 1},
                        {"write_indices", kIndices, 0, OperandDef::Arity::Optional}},
-          .attributes = {{"axis", AttributeKind::Integer}, {"mode", AttributeKind::Text}},
+          .attributes = {{"axis", AttributeKind::Integer},
+                         {"mode", AttributeKind::Text},
+                         {"in_place", AttributeKind::Integer, /*required=*/false}},
           .infer = infer_tensor_scatter,
           .evaluate = evaluate_tensor_scatter,
       },

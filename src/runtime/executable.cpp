@@ -193,7 +193,7 @@ Status check_outputs(const Graph& graph, std::span<const Sizes> sizes,
     return usage_error("the model has {} outputs, but {} were given", sizes.size(), outputs.size());
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const auto& [name, value] = graph.outputs()[i];
+    const auto& [name, value, in_place_of] = graph.outputs()[i];
     if (outputs[i].dtype() != value->dtype() || outputs[i].sizes() != sizes[i]) {
       return usage_error("output '{}' is {}{} for these inputs, but {}{} was given", name,
                          to_string(value->dtype()), to_string(sizes[i]),
@@ -202,10 +202,18 @@ Status check_outputs(const Graph& graph, std::span<const Sizes> sizes,
     if (outputs[i].data() == nullptr && outputs[i].num_elements() > 0) {
       return usage_error("output '{}' has no memory", name);
     }
+    for (std::size_t j = 0; j < inputs.size(); ++j) {
+      const Value* const input = graph.inputs()[j];
+      const bool in_place = input == in_place_of && inputs[j].data() == outputs[i].data();
+      if (in_place || !overlap(outputs[i], inputs[j])) continue;
+      return usage_error(
+          "output '{}' overlaps input '{}'; only an output that is declared in place of an input "
+          "may lie there, and exactly there",
+          name, input->name());
+    }
     const auto shares = [&](const Tensor& other) { return overlap(outputs[i], other); };
-    if (std::any_of(inputs.begin(), inputs.end(), shares) ||
-        std::any_of(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), shares)) {
-      return usage_error("output '{}' overlaps another tensor of the run", name);
+    if (std::any_of(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), shares)) {
+      return usage_error("output '{}' overlaps another output of the run", name);
     }
   }
   return {};

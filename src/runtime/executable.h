@@ -106,8 +106,10 @@ class Executable {
                                     const RunOptions& options = {});
 
   // The same into the caller's memory: `outputs` in the order of the graph's, with the dtypes and
-  // sizes that output_sizes() tells, apart from each other and from the inputs. After an error
-  // their contents are undefined.
+  // sizes that output_sizes() tells, apart from each other and from the inputs; but an output that
+  // is declared in place of an input may be that input's memory, and is then updated, else it is
+  // made a copy of the input first. After an error the contents of outputs are undefined, but for
+  // what a run in place had not to write.
   Status run_into(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                   RunStats* stats = nullptr, const RunOptions& options = {});
   // Sizes of the results; of the inputs, only their sizes are looked at.

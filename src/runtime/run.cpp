@@ -90,6 +90,7 @@ class Run {
     }
     workspace_.params.resize(plan_.kernels.size());
     if (stats != nullptr) *stats = {};
+    copy_caches(stats);
     if (sizes_.launch) {
       OPWELD_CHECK(run_together(stats, options));
     } else {
@@ -282,6 +283,23 @@ class Run {
     stats.bytes_read += kernel.bytes_read;
     stats.bytes_written += kernel.bytes_written;
     stats.by_kernel.push_back(kernel);
+  }
+
+  // Outputs in place of an input begin as what it holds, unless they are its memory.
+  void copy_caches(RunStats* stats) {
+    const auto graph_inputs = plan_.graph.inputs();
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const Value* const input = plan_.graph.outputs()[i].in_place_of;
+      if (input == nullptr) continue;
+      const auto position = std::find(graph_inputs.begin(), graph_inputs.end(), input);
+      const Tensor& from = inputs_[static_cast<std::size_t>(position - graph_inputs.begin())];
+      if (from.data() == outputs_[i].data() || from.num_bytes() == 0) continue;
+      std::memcpy(outputs_[i].mutable_data(), from.data(),
+                  static_cast<std::size_t>(from.num_bytes()));
+      if (stats == nullptr) continue;
+      stats->bytes_read += from.num_bytes();
+      stats->bytes_written += from.num_bytes();
+    }
   }
 
   // Outputs that no kernel writes: inputs, constants, and values given out a second time.

@@ -36,6 +36,12 @@ void StorageMap::place_inputs_and_constants(const Graph& graph) {
 
 void StorageMap::place_outputs(const Graph& graph) {
   int index = 0;
+  // What lies in place of an input lies nowhere else.
+  for (const auto& output : graph.outputs()) {
+    if (output.in_place_of != nullptr) slots_.emplace(output.value, Slot{Place::Output, index});
+    ++index;
+  }
+  index = 0;
   for (const auto& output : graph.outputs()) {
     // The first output that a computed value is given out as is its place; others get copies.
     slots_.try_emplace(root(output.value), Slot{Place::Output, index});

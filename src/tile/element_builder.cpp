@@ -173,6 +173,18 @@ Index ElementBuilder::index_into_operand(const Node& view, std::span<const Expr>
   return inner;
 }
 
+Index index_behind_view(IndexMath& math, const Node& view, std::span<const Expr> index) {
+  if (view.op() == "reshape") {
+    return math.through_reshape(index, view.result()->shape(), view.operand(0)->shape());
+  }
+  assert(view.op() == "transpose");
+  Index moved;
+  for (const std::int64_t axis : view.attributes().ints("permutation")) {
+    moved.push_back(index[static_cast<std::size_t>(axis)]);
+  }
+  return moved;
+}
+
 // The operands lie one after the other along the axis; each lane reads the one it falls into.
 Expected<Expr> ElementBuilder::concat(const Node& node, std::span<const Expr> index) {
   const auto rank = static_cast<std::int64_t>(index.size());

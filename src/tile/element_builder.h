@@ -115,6 +115,9 @@ class ElementBuilder {
   std::vector<std::map<Key, Expr>> memo_ = std::vector<std::map<Key, Expr>>(1);
 };
 
+// Where the element at `index` of a reshape's or transpose's operand stands in its result.
+Index index_behind_view(IndexMath& math, const Node& view, std::span<const Expr> index);
+
 // Whether `element` can be asked for the node's result: pointwise operators, views, gathers,
 // sources.
 bool has_element_form(const Node& node);

@@ -1,5 +1,6 @@
 #include "tile/program_builder.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "tile/walk.h"
@@ -233,9 +234,20 @@ Expr ProgramBuilder::emit_loop(std::string_view name, ForLoop loop, const IndexV
   const Expr variable = new_loop(name);
   loop.loop = exprs()[variable].index;
   loop.extent = extent.in(exprs());
+  const Expr outer = vector_loop_;
+  if (loop.kind == ForLoop::Kind::Vector) vector_loop_ = variable;
   loop.body = take_block([&] { body(variable); });
+  vector_loop_ = outer;
   emit({std::move(loop)});
   return variable;
+}
+
+bool ProgramBuilder::may_vary(Expr expr) const {
+  if (vector_loop_ == kNoExpr) return false;
+  const auto parts = reachable_exprs(program_.exprs, expr);
+  return std::any_of(parts.begin(), parts.end(), [&](Expr part) {
+    return part == vector_loop_ || program_.exprs[part].kind == ExprKind::Input;
+  });
 }
 
 void ProgramBuilder::emit(Statement statement) {

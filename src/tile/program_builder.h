@@ -117,6 +117,10 @@ class ProgramBuilder {
   Expr mul(const IndexValue& a, const IndexValue& b);
   Expr min(const IndexValue& a, const IndexValue& b);
 
+  // Whether the value, made of loop variables and locals, may differ between the lanes of the open
+  // vector loop.
+  [[nodiscard]] bool may_vary(Expr expr) const;
+
   // The program, its symbols collected; asserts that it is well formed (verify). Nothing can be
   // added afterwards.
   TileProgram finish();
@@ -131,6 +135,7 @@ class ProgramBuilder {
   std::string unique(std::string_view name);
 
   TileProgram program_;
+  Expr vector_loop_ = kNoExpr;  // the variable of the open one
   std::vector<Block> open_ = std::vector<Block>(1);
   std::map<std::string, int, std::less<>> names_;  // how often each name was asked for
 };

@@ -167,9 +167,13 @@ std::optional<StridedView> view_of(const Value* value, const Value* base) {
 }
 
 std::optional<StridedView> store_view(const Value* from, const Value* to) {
+  return store_view(from, to, StridedView::contiguous(to->shape()));
+}
+
+std::optional<StridedView> store_view(const Value* from, const Value* to, StridedView place) {
   const auto nodes = nodes_between(from, to);
   if (!nodes) return std::nullopt;
-  std::optional<StridedView> view = StridedView::contiguous(to->shape());
+  std::optional<StridedView> view = std::move(place);
   for (auto node = nodes->rbegin(); node != nodes->rend(); ++node) {
     view = apply_inverse(*view, **node);
     if (!view) return std::nullopt;

@@ -48,5 +48,7 @@ std::optional<StridedView> view_of(const Value* value, const Value* base);
 // attention's [B, H, S, D] -> transpose -> reshape [B, S, H*D] has the strides (S*H*D, D, H*D, 1).
 // Nothing if there is another operator between them or `from` has no strides there.
 std::optional<StridedView> store_view(const Value* from, const Value* to);
+// The same where `to` does not lie densely, but as `place` says.
+std::optional<StridedView> store_view(const Value* from, const Value* to, StridedView place);
 
 }  // namespace opweld::tile

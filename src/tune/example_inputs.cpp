@@ -8,8 +8,9 @@ namespace opweld {
 
 namespace {
 
-// How many rows the table has that the value's elements look into; absent when they look into none.
-std::optional<std::int64_t> index_limit(const Value* value) {
+// How many rows the table has that the value's elements look into, or places where an update fits
+// that they say the place of; absent when they do neither.
+std::optional<std::int64_t> index_limit(const Value* value, const Bindings& sizes) {
   std::optional<std::int64_t> limit;
   for (const Use& use : value->uses()) {
     std::optional<std::int64_t> found;
@@ -18,8 +19,13 @@ std::optional<std::int64_t> index_limit(const Value* value) {
       const std::int64_t axis = use.node->attributes().integer("axis", 0);
       found = table->shape()[static_cast<std::size_t>(axis < 0 ? axis + table->rank() : axis)]
                   .constant();
+    } else if (use.node->op() == "tensor_scatter" && use.index == 2) {
+      const auto axis = static_cast<std::size_t>(use.node->attributes().integer("axis"));
+      const Dim rows = use.node->operand(1)->shape()[axis];
+      const auto places = (use.node->result()->shape()[axis] - rows + 1).evaluate(sizes);
+      if (places) found = *places;
     } else if (use.node->op() == "cast" || use.node->op() == "reshape") {
-      found = index_limit(use.node->result());
+      found = index_limit(use.node->result(), sizes);
     }
     if (found) limit = std::min(limit.value_or(*found), *found);
   }
@@ -34,7 +40,7 @@ Expected<Tensor> example_input(const Value* input, const Bindings& sizes, unsign
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> real(-1, 1);
   const bool mask = input->name().find("mask") != std::string::npos;
-  const std::int64_t limit = std::max<std::int64_t>(1, index_limit(input).value_or(2));
+  const std::int64_t limit = std::max<std::int64_t>(1, index_limit(input, sizes).value_or(2));
   for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
     if (is_float(input->dtype())) {
       tensor.set_double(i, real(random));

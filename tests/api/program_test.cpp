@@ -102,6 +102,43 @@ TEST(Program, RunsIntoTheCallersMemory) {
   EXPECT_EQ(report.bytes_written, account.bytes_written);
 }
 
+// A cache of 6 positions that two rows are appended to, in the memory that it lies in.
+TEST(Program, UpdatesACacheInPlace) {
+  GraphBuilder builder("cache");
+  const GraphTensor past = builder.input("past", DType::F32, {1, 6, 4});
+  const GraphTensor x = builder.input("x", DType::F32, {1, "s", 4});
+  const GraphTensor at = builder.input("at", DType::I64, {1});
+  builder.output("present",
+                 builder.op("tensor_scatter", {past, -x, at}, {{"axis", 1}, {"mode", "linear"}}));
+  const Model model = builder.finish().value();
+  CompileSettings settings;
+  settings.in_place["present"] = "past";
+  const Program program = model.compile(settings).value();
+  std::vector<float> cache(24, 9);
+  const std::vector<float> rows = {1, 2, 3, 4, 5, 6, 7, 8};
+  std::vector<std::int64_t> position = {3};
+  const auto append = [&] {
+    return program.run_into(
+        {TensorView(cache, {1, 6, 4}), TensorView(rows, {1, 2, 4}), TensorView(position, {1})},
+        {MutableTensorView(cache, {1, 6, 4})});
+  };
+  ASSERT_TRUE(append());
+  std::vector<float> expected(24, 9);
+  for (std::size_t i = 0; i < rows.size(); ++i) expected[12 + i] = -rows[i];
+  EXPECT_EQ(cache, expected);
+  position = {5};
+  EXPECT_THAT(message_of(append()), HasSubstr("write index 5"));
+  EXPECT_EQ(cache, expected);
+
+  settings.in_place = {{"present", "x"}};
+  EXPECT_THAT(message_of(model.compile(settings)), HasSubstr("must be of one type"));
+  settings.in_place = {{"future", "past"}};
+  EXPECT_THAT(message_of(model.compile(settings)), HasSubstr("no output 'future'"));
+  const Program copying = model.compile().value();
+  EXPECT_THAT(copying.account({{"s", 1}}).value().notes,
+              Contains(HasSubstr("declare it in place (present=past)")));
+}
+
 TEST(Program, RunsByName) {
   const Program program = small_model().compile().value();
   const std::vector<float> x = ramp(8);

@@ -343,6 +343,8 @@ def test_an_output_that_cannot_be_written(model: Path, ids: Path, tmp_path: Path
         ["run", "{model}", "--dim", "sequence=-3"],
         ["run", "{model}", "--dim", f"sequence={2**70}"],
         ["run", "{model}", "--dim", "width=3"],
+        ["run", "{model}", "--in-place", "present"],
+        ["run", "{model}", "--in-place", "present=past"],
         ["run-cases", "{model}"],
     ],
 )

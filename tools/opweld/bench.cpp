@@ -20,13 +20,22 @@ double median(std::vector<double> values) {
 }
 
 // Memory for the results, kept from run to run: fresh pages cost as much as many a kernel does.
+// What lies in place of an input is that input, in memory of its own.
 Expected<std::vector<Tensor>> allocate_outputs(Executable& executable,
-                                               const std::vector<Tensor>& inputs) {
+                                               std::vector<Tensor>& inputs) {
   OPWELD_TRY(std::vector<Sizes> sizes, executable.output_sizes(inputs));
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const DType dtype = executable.graph().outputs()[i].value->dtype();
-    OPWELD_TRY(Tensor output, Tensor::allocate(dtype, std::move(sizes[i])));
+    const auto& [name, value, in_place_of] = executable.graph().outputs()[i];
+    if (in_place_of != nullptr) {
+      const auto declared = executable.graph().inputs();
+      const auto input = std::find(declared.begin(), declared.end(), in_place_of);
+      Tensor& tensor = inputs[static_cast<std::size_t>(input - declared.begin())];
+      OPWELD_TRY(tensor, tensor.clone());
+      outputs.push_back(tensor);
+      continue;
+    }
+    OPWELD_TRY(Tensor output, Tensor::allocate(value->dtype(), std::move(sizes[i])));
     outputs.push_back(std::move(output));
   }
   return outputs;
@@ -50,9 +59,9 @@ struct BenchCommand {
   bool paced = false;
 
   Status operator()() const {
-    OPWELD_TRY(const Graph graph, load_graph(model.model));
-    OPWELD_TRY(const std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
-    if (paced) return run_paced(graph, tensors);
+    OPWELD_TRY(const Graph graph, load_model(model));
+    OPWELD_TRY(std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
+    if (paced) return run_paced(graph, std::move(tensors));
     std::vector<std::string> levels = {model.fusion};
     if (compare) levels = {"none", "ops", "auto"};
     std::vector<Compiled> compiled;
@@ -81,7 +90,7 @@ struct BenchCommand {
       }
     }
     for (const Contestant& each : contestants) {
-      OPWELD_CHECK(report(each, compiled[each.program], tensors));
+      OPWELD_CHECK(report(each, compiled[each.program], tensors, outputs));
     }
     return {};
   }
@@ -102,9 +111,9 @@ struct BenchCommand {
   }
 
   Status report(const Contestant& contestant, Compiled& compiled,
-                const std::vector<Tensor>& tensors) const {
+                const std::vector<Tensor>& tensors, std::vector<Tensor>& outputs) const {
     OPWELD_TRY(const RunStats stats,
-               statistics(compiled.executable, tensors, options_of(contestant)));
+               statistics(compiled.executable, tensors, outputs, options_of(contestant)));
     OPWELD_TRY(const Bindings sizes, bind_symbols(compiled.executable.graph(), tensors));
     const std::size_t version = compiled.executable.version_for(sizes);
     const FusionPlan& plan = compiled.executable.versions()[version].plan;
@@ -161,14 +170,13 @@ struct BenchCommand {
 
   // What a run counts; with --profile the time of each kernel is the median of `repeats` runs.
   Expected<RunStats> statistics(Executable& executable, const std::vector<Tensor>& tensors,
-                                RunOptions options) const {
+                                std::vector<Tensor>& outputs, RunOptions options) const {
     options.profile = profile;
     RunStats stats;
     std::vector<std::vector<double>> times;
     for (int i = 0; i < (profile ? repeats : 1); ++i) {
       stats = {};
-      OPWELD_TRY(const auto outputs, executable.run(tensors, &stats, options));
-      static_cast<void>(outputs);
+      OPWELD_CHECK(executable.run_into(tensors, outputs, &stats, options));
       times.resize(stats.by_kernel.size());
       for (std::size_t k = 0; k < times.size(); ++k) {
         times[k].push_back(stats.by_kernel[k].seconds);
@@ -204,7 +212,7 @@ struct BenchCommand {
 
   // Runs when told: one line of standard input, one run, its seconds; so that several engines can
   // take turns under one clock.
-  Status run_paced(const Graph& graph, const std::vector<Tensor>& tensors) const {
+  Status run_paced(const Graph& graph, std::vector<Tensor> tensors) const {
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(Compiled compiled, compile_model(graph, model, level, {}, tensors));
     RunStats stats;

@@ -17,7 +17,7 @@ struct ExplainCommand {
   bool all_edges = false;
 
   Status operator()() const {
-    OPWELD_TRY(const Graph graph, load_graph(model.model));
+    OPWELD_TRY(const Graph graph, load_model(model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const Bindings sizes, choose_sizes(graph, model.dims));
     OPWELD_TRY(const Compiled compiled, compile_model(graph, model, level));

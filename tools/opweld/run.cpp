@@ -34,7 +34,7 @@ struct RunCommand {
   std::string output;
 
   Status operator()() const {
-    OPWELD_TRY(const Graph graph, load_graph(model.model));
+    OPWELD_TRY(const Graph graph, load_model(model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
     OPWELD_TRY(Compiled compiled, compile_model(graph, model, level, {}, tensors));

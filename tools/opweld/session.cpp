@@ -10,6 +10,7 @@
 
 #include "ops/reference.h"
 #include "report/usual_sizes.h"
+#include "rewrite/in_place.h"
 #include "support/cache_folder.h"
 #include "tune.h"
 #include "tune/example_inputs.h"
@@ -22,6 +23,9 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--dim", options.dims,
                      "Size of a free dimension, as NAME=SIZE; may be repeated. Others: 1 for a "
                      "batch, else 128");
+  command.add_option("--in-place", options.in_place,
+                     "OUTPUT=INPUT: the output takes over the memory of the input, as a KV cache "
+                     "does; repeatable. It must be what a TensorScatter writes into that input");
   command
       .add_option("--fusion", options.fusion,
                   "none: a kernel for each operator; ops: operators of the library found and "
@@ -73,6 +77,18 @@ void add_input_options(CLI::App& command, InputOptions& options) {
                      "NAME=FILE (.npy or .pb), or one .npz with all; repeatable. Inputs not given "
                      "are random");
   command.add_option("--seed", options.seed, "Seed of random inputs")->capture_default_str();
+}
+
+Expected<Graph> load_model(const ModelOptions& options) {
+  OPWELD_TRY(Graph graph, load_graph(options.model));
+  for (const std::string& pair : options.in_place) {
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string::npos) {
+      return usage_error("--in-place '{}': write OUTPUT=INPUT, such as present_key=past_key", pair);
+    }
+    OPWELD_CHECK(declare_in_place(graph, pair.substr(0, equals), pair.substr(equals + 1)));
+  }
+  return graph;
 }
 
 Expected<std::map<std::string, std::int64_t>> parse_dims(const std::vector<std::string>& dims) {

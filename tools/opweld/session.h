@@ -18,7 +18,8 @@ namespace opweld::cli {
 // Flags shared by the subcommands that compile.
 struct ModelOptions {
   std::string model;
-  std::vector<std::string> dims;  // "seq=128"
+  std::vector<std::string> dims;      // "seq=128"
+  std::vector<std::string> in_place;  // "present_key=past_key"
   std::string fusion = "auto";
   int threads = 0;
   std::string target = "host";
@@ -40,6 +41,9 @@ struct InputOptions {
 
 void add_model_options(CLI::App& command, ModelOptions& options);
 void add_input_options(CLI::App& command, InputOptions& options);
+
+// The model, with what is declared of it.
+Expected<Graph> load_model(const ModelOptions& options);
 
 Expected<std::map<std::string, std::int64_t>> parse_dims(const std::vector<std::string>& dims);
 Expected<FusionLevel> parse_level(const std::string& text);

@@ -141,7 +141,7 @@ struct VerifyCommand {
   // operators in f64, on the inputs that the kernel had; but for halves, the outputs from end to
   // end; and, where one is asked for, a single launch with kernels run apart, to the bit.
   Status operator()() const {
-    OPWELD_TRY(const Graph graph, load_graph(model.model));
+    OPWELD_TRY(const Graph graph, load_model(model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const Outputs tensors, find_inputs(graph, model, inputs));
     OPWELD_TRY(Compiled fused, compile_model(graph, model, level, keeping_constants(), tensors));

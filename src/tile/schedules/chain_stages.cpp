@@ -6,6 +6,7 @@
 
 #include "ops/op.h"
 #include "tile/element_builder.h"
+#include "tile/schedules/scattered_output.h"
 #include "tile/schedules/staged_reduction.h"
 
 namespace opweld::tile {
@@ -57,7 +58,7 @@ class ChainFinder {
       chain_.stages.push_back({.kind = ChainStage::Kind::Row});
       return latest + 1;
     }
-    if (!has_element_form(node) && node.op() != "constant") {
+    if (!has_element_form(node) && !is_store(node) && node.op() != "constant") {
       return fail("operator '{}' has no element form", node.op());
     }
     return latest;

@@ -2,9 +2,12 @@
 
 #include <cassert>
 
+#include "tile/schedules/scattered_output.h"
+
 namespace opweld::tile {
 
 std::optional<DomainOutput> output_over(const Value* output, const Shape& domain) {
+  if (computed_for(output) != output) return scattered_over(output, domain);
   for (const Value* value = output;;) {
     if (value->shape() == domain) {
       if (value == output) return DomainOutput{value, output, StridedView::contiguous(domain)};
@@ -168,6 +171,11 @@ Status GroupLowering::store(const DomainOutput& output, std::span<const Expr> in
                                    ? elements_.element(output.value, index)
                                    : elements_.element_where(where, output.value, index));
   const MemoryRef param = output_params_.at(output.output);
+  if (output.scatter != nullptr) {
+    OPWELD_TRY(const Expr place, scattered_offset(*this, output, index, where));
+    program_.store(program_.at_offset(param, place), value, where);
+    return {};
+  }
   if (output.value == output.output) {
     const std::vector<IndexValue> place(index.begin(), index.end());
     const auto offset = math_.undivided_offset(index, output.value->shape());

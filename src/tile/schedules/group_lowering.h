@@ -20,10 +20,13 @@ struct DomainOutput {
   const Value* value = nullptr;
   const Value* output = nullptr;
   StridedView view;
+  // The tensor_scatter that makes the output, if one does: the view is then that of its update in
+  // the cache, but for what the write indices add (see scattered_output.h).
+  const Node* scatter = nullptr;
 };
 
 // The output seen from a value of shape `domain` that it is reached from by reshapes and transposes
-// alone; absent when there is none.
+// alone, and a tensor_scatter as the last; absent when there is none.
 std::optional<DomainOutput> output_over(const Value* output, const Shape& domain);
 std::vector<const Value*> outputs_of(const Graph& group);
 std::vector<const Node*> nodes_of(const Graph& group);

@@ -142,16 +142,7 @@ bool find_head_segments(std::span<const Node* const> nodes, std::span<const Valu
 Index index_behind(IndexMath& math, const HeadSegment& segment, Index index, Expr column) {
   index.back() = column;
   for (const Node* view : segment.views) {
-    if (view->op() == "reshape") {
-      index = math.through_reshape(index, view->result()->shape(), view->operand(0)->shape());
-    } else if (view->op() == "transpose") {
-      const Ints& permutation = view->attributes().ints("permutation");
-      Index moved(index.size());
-      for (std::size_t axis = 0; axis < index.size(); ++axis) {
-        moved[axis] = index[static_cast<std::size_t>(permutation[axis])];
-      }
-      index = std::move(moved);
-    }
+    if (view->op() != "slice") index = index_behind_view(math, *view, index);
   }
   return index;
 }

@@ -43,6 +43,7 @@ Access HeldValues::place(const HeldRows& held, Expr column) {
 
 Status HeldValues::store(const DomainOutput& output, std::span<const Expr> index, Expr column,
                          Expr inside) {
+  if (output.scatter != nullptr) return fail("a later stage reads the cache that is written");
   if (!keeps_order(output)) return fail("a later stage reads rows in another order");
   OPWELD_TRY(const Expr element,
              inside == kNoExpr ? lowering_.elements().element(output.value, index)

@@ -6,6 +6,7 @@
 //
 // All outputs share one shape, or are reshapes and transposes of values that do.
 #include "tile/schedules/group_lowering.h"
+#include "tile/schedules/scattered_output.h"
 #include "tile/schedules/schedules.h"
 
 namespace opweld::tile {
@@ -20,7 +21,7 @@ constexpr int kUnroll = 2;
 
 Expected<LoweredKernel> lower_map(const Graph& group, const LowerOptions& options,
                                   std::string name) {
-  const Shape& domain = group.outputs().front().value->shape();
+  const Shape& domain = computed_for(group.outputs().front().value)->shape();
   OPWELD_TRY(const std::vector<DomainOutput> outputs,
              outputs_over(outputs_of(group), domain, "its outputs have different shapes"));
   GroupLowering lowering(group, options, std::move(name));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ops/op.h"
+#include "tile/schedules/scattered_output.h"
 
 namespace opweld::tile {
 
@@ -154,7 +155,7 @@ Expected<StagedReduction> StagedReduction::analyze(std::span<const Node* const> 
   for (const Node* node : nodes) {
     if (is_staged_reduction(*node)) {
       OPWELD_CHECK(stages.add_reduction(*node));
-    } else if (!has_element_form(*node) && node->op() != "constant") {
+    } else if (!has_element_form(*node) && !is_store(*node) && node->op() != "constant") {
       return fail("operator '{}' has no element form", node->op());
     }
     stages.nodes_.insert(node);
