@@ -60,16 +60,19 @@ class ElementBuilder {
   Index broadcast_index(const Value* operand, std::span<const Expr> index);
 
   // Elements emitted since the scope was opened are forgotten when it closes, because the block
-  // that holds them closes too. Open one per loop.
+  // that holds them closes too, and so are bounds of its variables. Open one per loop.
   class Scope {
    public:
-    explicit Scope(ElementBuilder& owner) : owner_(owner) { owner_.memo_.emplace_back(); }
+    explicit Scope(ElementBuilder& owner) : owner_(owner), bounds_(owner.math_) {
+      owner_.memo_.emplace_back();
+    }
     ~Scope() { owner_.memo_.pop_back(); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     ElementBuilder& owner_;
+    IndexMath::Scope bounds_;
   };
 
   [[nodiscard]] IndexMath& math() { return math_; }

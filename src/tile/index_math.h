@@ -21,8 +21,22 @@ class IndexMath {
   explicit IndexMath(ExprPool& pool) : pool_(pool) {}
 
   // The expression (a loop variable, or a sum of two that together walk an axis) stays in
-  // [0, extent); without this a loop variable is taken as unbounded.
+  // [0, extent) until the scope closes; without this a loop variable is taken as unbounded.
   void set_bound(Expr expr, const Dim& extent) { bounds_.insert_or_assign(expr, extent); }
+
+  // What was set since the scope was opened is forgotten when it closes. One per loop, and one per
+  // case of several that say different things of the same expression.
+  class Scope {
+   public:
+    explicit Scope(IndexMath& math) : math_(math), outside_(math.bounds_) {}
+    ~Scope() { math_.bounds_ = std::move(outside_); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    IndexMath& math_;
+    std::map<Expr, Dim> outside_;
+  };
 
   Expr constant(std::int64_t value) { return pool_.integer(value); }
   Expr size(const Dim& dim);

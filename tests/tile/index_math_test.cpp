@@ -114,6 +114,20 @@ TEST_F(IndexMathTest, KeepsDivisionsThatDoNotBelongTogether) {
   }
 }
 
+// The same expression is a head of eight in one case and a head of two in the next.
+TEST_F(IndexMathTest, WhatACaseSaysOfAnExpressionEndsWithIt) {
+  const Expr i = loop(0, Dim(64));
+  const Expr head = math_.div(i, Dim(8));
+  {
+    const IndexMath::Scope few(math_);
+    math_.set_bound(head, Dim(2));
+    EXPECT_EQ(math_.bound(head), Dim(2));
+    EXPECT_EQ(math_.mod(head, Dim(2)), head) << "a head of two is its own remainder";
+  }
+  EXPECT_EQ(math_.bound(head), Dim(8));
+  EXPECT_EQ(value(math_.mod(head, Dim(2)), 40, 0, 1), 1);
+}
+
 TEST_F(IndexMathTest, OffersNoOffsetWhereNothingIsGained) {
   const Dim s = Dim::symbol("s", {1});
   const Expr x = loop(0, Dim(64));

@@ -77,6 +77,7 @@ Index ContractTask::row_index(Expr m) {
 }
 
 Status ContractTask::store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel) {
+  const IndexMath::Scope bounds(math_);
   const Expr m = math_.add(place_.row0, math_.add(row, i));
   math_.set_bound(m, contraction_.rows);
   Expr n = math_.add(place_.column0, math_.add(panel, j));
@@ -103,6 +104,7 @@ Status ContractTask::store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr 
 
 Status ContractTask::store_heads(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel,
                                  const HeadSegment* segment) {
+  const IndexMath::Scope bounds(math_);
   const Expr m = math_.add(place_.row0, math_.add(row, i));
   math_.set_bound(m, contraction_.rows);
   const Dim half = contraction_.head / contraction_.parts;
@@ -110,8 +112,6 @@ Status ContractTask::store_heads(SumAt sum_at, Expr i, Expr j, Expr row, Expr pa
   Expr head = math_.div(first, half);
   const Expr within = math_.add(math_.mod(first, half), j);
   math_.set_bound(within, half);
-  // Of the whole result or of the segment: the first segment counts its heads by the same
-  // expression as the whole, so each says how many there are.
   Dim heads = floor_div(contraction_.columns, half);
   if (segment != nullptr) {
     heads = floor_div(segment->columns(), Dim(contraction_.head));
