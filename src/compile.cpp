@@ -128,6 +128,7 @@ class Compiler {
     planning.level = options_.level;
     planning.target = &target_;
     planning.without = options_.without;
+    planning.attention_chains = options_.attention_chains;
     planning.oracle = [this](const Graph& group, KernelKind kind) -> Expected<Pressure> {
       OPWELD_TRY(const auto lowered, tile::lower(group, kind, lower_options(), "group"));
       return tile::estimate_pressure(lowered, target_);

@@ -23,6 +23,9 @@ struct CompileOptions {
   bool strict = false;
   // Nothing is welded into kernels of these schedules.
   std::vector<KernelKind> without;
+  // Weld an attention to the projection behind it: a kernel less, and its result moved nowhere, for
+  // tasks that are fewer and less equal.
+  bool attention_chains = false;
   bool verify_passes = false;  // run the verifier after every pass
   // Keep the weights in the executable's graph beside the packed ones, so that it can be evaluated.
   bool keep_constants = false;

@@ -110,6 +110,8 @@ std::optional<KernelKind> merged_kind(KernelKind producer, KernelKind consumer,
   const auto is_stage = [](KernelKind kind) {
     return kind == KernelKind::Row || kind == KernelKind::Contract || kind == KernelKind::Chain;
   };
+  const bool goes_on = consumer == KernelKind::Contract || consumer == KernelKind::Chain;
+  if (producer == KernelKind::Attention && goes_on) return KernelKind::Chain;
   const bool norms_alone = producer == KernelKind::Row && consumer == KernelKind::Row;
   if (is_stage(producer) && is_stage(consumer) && !norms_alone) return KernelKind::Chain;
   if (producer == consumer) {

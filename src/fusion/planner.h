@@ -37,6 +37,8 @@ struct PlanOptions {
   // Plan for sizes at which tasks have rows enough for what pays with many rows only; what that
   // asks of the sizes becomes the plan's conditions.
   bool many_rows = false;
+  // Let an attention go on into its projection in one kernel (legality/attention_chain.cpp).
+  bool attention_chains = false;
 };
 
 Expected<FusionPlan> plan_fusion(const Graph& graph, const PlanOptions& options);

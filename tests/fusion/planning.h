@@ -43,6 +43,7 @@ struct PlanSettings {
   int max_nodes = PlanOptions().max_nodes;
   int max_tensors = PlanOptions().max_tensors;
   Target target = host_target();
+  bool attention_chains = false;
 };
 
 class PlannedGraph {
@@ -55,6 +56,7 @@ class PlannedGraph {
     options.level = settings.level;
     options.rules = settings.rules;
     options.without = settings.without;
+    options.attention_chains = settings.attention_chains;
     options.max_nodes = settings.max_nodes;
     options.max_tensors = settings.max_tensors;
     options.target = &settings.target;

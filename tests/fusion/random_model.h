@@ -1,8 +1,9 @@
 // Random graphs of real operators, whose values stay small enough for tolerances to mean something.
 //
 // Every value carries a bound on its magnitude; operators that would let it grow beyond a few units
-// are preceded by a tanh. Shapes come from few sizes, so that values meet: a free n, a free m, and
-// constants. The same seed makes the same graph.
+// are preceded by a tanh. Shapes come from few sizes, so that values meet: n and m, free or, for n,
+// now and then as many rows as chains over blocks of rows ask for, and constants. Some outputs are
+// caches that lie in place of an input. The same seed makes the same graph.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "ops/builder.h"
+#include "target/target.h"
 
 namespace opweld::testing {
 
@@ -22,6 +24,7 @@ class RandomModel {
   explicit RandomModel(unsigned seed) : random_(seed) {}
 
   Graph make() {
+    if (one_in(3)) n_ = kRowsOfAChain * host_target().cores;
     const Shape shapes[] = {{n_, kWidth}, {m_, kWidth}, {n_, kHeads, kHead}, {kWidth}, {n_, 1}};
     const int inputs = 2 + below(3);
     for (int i = 0; i < inputs; ++i) {
@@ -40,6 +43,7 @@ class RandomModel {
   static constexpr std::int64_t kHeads = 4;
   static constexpr std::int64_t kHead = 8;
   static constexpr std::int64_t kWidth = kHeads * kHead;
+  static constexpr std::int64_t kRowsOfAChain = 200;  // for each core
   static constexpr double kLargest = 6;
 
   struct Bounded {
@@ -72,7 +76,7 @@ class RandomModel {
 
   void add_operator() {
     const Bounded x = tamed(pick());
-    switch (below(12)) {
+    switch (below(13)) {
       case 0:
       case 1:
         return add_unary(x);
@@ -92,6 +96,8 @@ class RandomModel {
         return add_transpose(x);
       case 10:
         return add_slice_or_concat(x);
+      case 11:
+        return add_attention(x);
       default:
         return add_expand(x);
     }
@@ -212,6 +218,21 @@ class RandomModel {
          x.bound);
   }
 
+  // Of heads side by side, which come out side by side again.
+  void add_attention(Bounded x) {
+    const Shape shape = x.value->shape();
+    if (shape.size() != 2 || !(shape.back() == Dim(kWidth))) return;
+    const Ints swap = {0, 2, 1, 3};
+    Value* const split = node("reshape", {x.value}, {{"shape", Shape{1, shape[0], kHeads, kHead}}});
+    Value* const heads = node("transpose", {split}, {{"permutation", swap}});
+    Value* const made =
+        node("attention", {heads, heads, heads},
+             {{"scale", 0.25}, {"causal", std::string(one_in(2) ? "top_left" : "none")}});
+    Value* const back = node("transpose", {made}, {{"permutation", swap}});
+    keep(node("reshape", {back}, {{"shape", shape}}), x.bound);
+    if (one_in(2)) add_matmul(tamed(values_.back()));
+  }
+
   void add_expand(Bounded x) {
     Shape target = x.value->shape();
     if (target.front() == Dim(1)) {
@@ -232,6 +253,19 @@ class RandomModel {
       if (unread || one_in(8)) graph_.add_output(fmt::format("y{}", number++), each.value);
     }
     if (number == 0) graph_.add_output("y0", values_.back().value);
+    if (one_in(3)) give_out_a_cache(pick().value);
+  }
+
+  // Which the value is written into.
+  void give_out_a_cache(Value* value) {
+    Shape shape = value->shape();
+    if (shape.size() < 2) return;
+    shape[1] = shape[1] + 3;
+    Value* const past = graph_.add_input("past", {DType::F32, shape});
+    Value* const present = node("tensor_scatter", {past, value},
+                                {{"axis", std::int64_t{1}}, {"mode", std::string("linear")}});
+    graph_.add_output("present", present);
+    graph_.set_in_place(static_cast<int>(graph_.outputs().size()) - 1, past);
   }
 
   std::mt19937 random_;

@@ -78,8 +78,10 @@ void expect_true_verdicts(const PlannedGraph& planned) {
 TEST(RandomPlans, AreSoundAndNeverWorseThanNoFusion) {
   std::size_t kernels_unfused = 0;
   std::size_t kernels_fused = 0;
+  std::ptrdiff_t chains = 0;
   for (unsigned seed = 0; seed < kGraphs; ++seed) {
     PlanSettings settings;
+    settings.attention_chains = seed % 2 == 0;
     settings.level = FusionLevel::None;
     const PlannedGraph none(RandomModel(seed).make(), settings);
     SCOPED_TRACE(fmt::format("seed {}:\n{}", seed, to_text(none.graph())));
@@ -93,12 +95,14 @@ TEST(RandomPlans, AreSoundAndNeverWorseThanNoFusion) {
       EXPECT_LE(fused.plan().kernels.size(), none.plan().kernels.size());
       EXPECT_LE(boundary_bytes(fused.plan()), boundary_bytes(none.plan()));
       kernels_fused += rules == RuleSet::Full ? fused.plan().kernels.size() : 0;
+      chains += std::ranges::count(fused.plan().kernels, KernelKind::Chain, &Kernel::kind);
     }
     kernels_unfused += none.plan().kernels.size();
     if (HasFailure()) return;
   }
   // The graphs are worth the name: a good part of what is there is fused.
   EXPECT_GT(kernels_unfused, 6 * kGraphs);
+  EXPECT_GT(chains, kGraphs / 10);
   EXPECT_LT(kernels_fused * 4, kernels_unfused * 3);
 }
 

@@ -35,6 +35,7 @@ Executable compiled(unsigned seed, FusionLevel level, bool strict) {
   options.strict = strict;
   options.threads = 2;
   options.verify_passes = true;
+  options.attention_chains = true;
   auto result = compile(RandomModel(seed).make(), options);
   if (!result) throw std::runtime_error(result.error().message);
   return std::move(result->executable);

@@ -54,6 +54,9 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_flag("--single-launch", options.single_launch,
                    "Hand all kernels to the threads at once; they wait for each other only where a "
                    "kernel reads what another wrote. For small batches; results stay the same");
+  command.add_flag("--attention-chains", options.attention_chains,
+                   "Weld attention to the projection behind it where queries are many enough: a "
+                   "kernel less and fewer bytes, but less to share out among threads");
   command.add_option("--dump-after", options.dump_after,
                      "Print the result of a pass to standard error: graph, plan, tile programs or "
                      "assembly");
@@ -158,6 +161,7 @@ Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options
   compiling.target = options.target;
   compiling.strict = options.numerics == "strict";
   compiling.without = schedules_of(options.without);
+  compiling.attention_chains = options.attention_chains;
   if (terminal) {
     compiling.progress = [](std::string_view pass) {
       fmt::print(stderr, "\r\x1b[Kcompiling: {}", pass);

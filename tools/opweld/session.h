@@ -27,6 +27,7 @@ struct ModelOptions {
   std::vector<std::string> without;  // schedules by name
   std::string dump_after;
   bool single_launch = false;
+  bool attention_chains = false;
   bool json = false;
   bool tune = false;
   double tune_seconds = 60;

@@ -5,11 +5,12 @@ namespace opweld {
 Legality check_legality(const MergeCandidate& candidate, const PlanOptions& options) {
   using Rule = Legality (*)(const MergeCandidate&, const PlanOptions&);
   constexpr Rule kRules[] = {
-      check_without,  // the schedule is not switched off
-      check_limit,    // operands and nodes of one kernel
-      check_format,   // memory formats agree
-      check_linear,   // classic rules only: one reader
-      check_cycle,    // the kernel graph stays acyclic
+      check_without,          // the schedule is not switched off
+      check_limit,            // operands and nodes of one kernel
+      check_format,           // memory formats agree
+      check_linear,           // classic rules only: one reader
+      check_cycle,            // the kernel graph stays acyclic
+      check_attention_chain,  // an attention goes on only where that pays
   };
   for (const Rule rule : kRules) {
     if (Legality refusal = rule(candidate, options)) return refusal;

@@ -35,6 +35,7 @@ Legality check_linear(const MergeCandidate& candidate, const PlanOptions& option
 Legality check_format(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_cycle(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_limit(const MergeCandidate& candidate, const PlanOptions& options);
+Legality check_attention_chain(const MergeCandidate& candidate, const PlanOptions& options);
 // These two are about the kernel that a schedule would make, which the oracle told.
 Legality check_domain(const Expected<Pressure>& kernel);
 Legality check_pressure(const MergeCandidate& candidate, const Pressure& kernel,

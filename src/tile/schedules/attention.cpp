@@ -23,6 +23,7 @@
 
 #include "ops/block_table.h"
 #include "tile/schedules/attention_form.h"
+#include "tile/schedules/attention_rows.h"
 #include "tile/schedules/schedules.h"
 
 namespace opweld::tile {
@@ -39,15 +40,15 @@ struct Outputs {
   std::vector<DomainOutput> result, lse;
 };
 
-Expected<Outputs> find_outputs(const Graph& group, const Attention& attention) {
+Expected<Outputs> find_outputs(std::span<const Value* const> results, const Attention& attention) {
   Outputs outputs;
-  for (const auto& output : group.outputs()) {
-    if (auto over = output_over(output.value, attention.node->result(0)->shape())) {
+  for (const Value* result : results) {
+    if (auto over = output_over(result, attention.node->result(0)->shape())) {
       outputs.result.push_back(std::move(*over));
       continue;
     }
     auto over =
-        attention.lse == nullptr ? std::nullopt : output_over(output.value, attention.lse->shape());
+        attention.lse == nullptr ? std::nullopt : output_over(result, attention.lse->shape());
     if (!over) return fail("an output does not have the shape of the attention's result");
     outputs.lse.push_back(std::move(*over));
   }
@@ -56,13 +57,16 @@ Expected<Outputs> find_outputs(const Graph& group, const Attention& attention) {
 
 class AttentionEmitter {
  public:
-  AttentionEmitter(GroupLowering& lowering, const Attention& attention, Outputs outputs)
+  // `store`: of an element of the result, where that is not just the store of an output.
+  AttentionEmitter(GroupLowering& lowering, const Attention& attention, Outputs outputs,
+                   StoreAttention store = {})
       : lowering_(lowering),
         program_(lowering.program()),
         math_(lowering.math()),
         exprs_(lowering.program().exprs()),
         attention_(attention),
-        outputs_(std::move(outputs)) {}
+        outputs_(std::move(outputs)),
+        store_(std::move(store)) {}
 
   Status emit() {
     const Dim& queries = attention_.queries;
@@ -78,6 +82,20 @@ class AttentionEmitter {
     const bool is_few = known && *known >= 1 && *known <= kFewQueries;
     return attention_choices(attention_, lowering_.options(),
                              is_few ? few(attention_.queries, *known).task : many());
+  }
+
+  // All heads of some queries.
+  Status emit_heads(const AttentionRows& rows) {
+    AttentionTask task = many();
+    return lowering_.serial("h", attention_.q->shape()[1], [&](Expr head) {
+      return lowering_.serial("q0", rows.count, Dim(rows.most), task.row_block, [&](Expr block) {
+        AttentionTask here = task;
+        here.batch = rows.batch;
+        here.head = head;
+        here.row0 = math_.add(rows.first, block);
+        return emit_many(here);
+      });
+    });
   }
 
  private:
@@ -383,7 +401,7 @@ class AttentionEmitter {
       index.push_back(unit(attention_.value_head, d));
       define(attention_.node->result(0), index, value);
       for (const DomainOutput& output : outputs_.result) {
-        OPWELD_CHECK(lowering_.store(output, index));
+        OPWELD_CHECK(store_ ? store_(output, index) : lowering_.store(output, index));
       }
       return {};
     });
@@ -404,14 +422,34 @@ class AttentionEmitter {
   ExprPool& exprs_;
   const Attention& attention_;
   Outputs outputs_;
+  StoreAttention store_;
 };
 
 }  // namespace
 
+std::int64_t attention_row_block(const Attention& attention, const LowerOptions& options) {
+  const std::int64_t most = options.blocking.queries;
+  return on_matrix_unit(attention, options)
+             ? matrix_rows(attention.queries, most)
+             : row_lanes_block(*options.target, attention.queries, most);
+}
+
+bool always_has_many_queries(const Attention& attention) {
+  if (const auto known = attention.queries.constant()) return *known > kFewQueries;
+  return attention.queries == attention.keys || provably_le(kFewQueries + 1, attention.queries);
+}
+
+Status emit_attention_rows(GroupLowering& lowering, const Attention& attention,
+                           std::span<const Value* const> results, const AttentionRows& rows,
+                           const StoreAttention& store) {
+  OPWELD_TRY(Outputs outputs, find_outputs(results, attention));
+  return AttentionEmitter(lowering, attention, std::move(outputs), store).emit_heads(rows);
+}
+
 Expected<LoweredKernel> lower_attention(const Graph& group, const LowerOptions& options,
                                         std::string name) {
   OPWELD_TRY(const Attention attention, find_attention(group));
-  OPWELD_TRY(Outputs outputs, find_outputs(group, attention));
+  OPWELD_TRY(Outputs outputs, find_outputs(outputs_of(group), attention));
   GroupLowering lowering(group, options, std::move(name));
   lowering.bind_params();
   AttentionEmitter emitter(lowering, attention, std::move(outputs));

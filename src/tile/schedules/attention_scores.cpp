@@ -11,20 +11,24 @@ Expected<Attention> find_attention(const Graph& group) {
     found = node.get();
   }
   if (found == nullptr) return fail("it has no attention");
-  const Attributes& attributes = found->attributes();
+  return attention_of(*found);
+}
+
+Expected<Attention> attention_of(const Node& node) {
+  const Attributes& attributes = node.attributes();
   Attention attention{};
-  attention.node = found;
-  attention.q = found->operand(0);
-  attention.k = found->operand(1);
-  attention.v = found->operand(2);
+  attention.node = &node;
+  attention.q = node.operand(0);
+  attention.k = node.operand(1);
+  attention.v = node.operand(2);
   const auto optional = [&](int index) {
-    return found->num_operands() > index ? found->operand(index) : nullptr;
+    return node.num_operands() > index ? node.operand(index) : nullptr;
   };
   attention.mask = optional(3);
   attention.lengths = optional(4);
   attention.slopes = optional(5);
   attention.block_table = optional(6);
-  attention.lse = found->num_results() > 1 ? found->result(1) : nullptr;
+  attention.lse = node.num_results() > 1 ? node.result(1) : nullptr;
   attention.queries = attention.q->shape()[2];
   attention.keys = attention.k->shape()[2];
   if (attention.block_table != nullptr) attention.keys *= attention.block_table->shape()[1];

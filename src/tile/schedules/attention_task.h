@@ -40,6 +40,8 @@ struct Attention {
 };
 
 Expected<Attention> find_attention(const Graph& group);
+// Of one among other operators.
+Expected<Attention> attention_of(const Node& node);
 
 // Whose rows a task computes. Rows are queries of one head, or, where there are few queries, those
 // of all heads that share K and V, query by query: how many heads those are is nearly always a

@@ -2,6 +2,7 @@
 //
 //   grid m0 in M step MB                                  a task owns a block of rows
 //     for each stage
+//       for heads:  h[:, head] <- attention                          blocks as in `attention`
 //       for i in rows:  h[i, :] <- norm(x or an earlier h)           passes as in schedule `row`
 //       for n0 in N step NB:  h or y <- epilogue(h . packed weights) loops as in schedule
 //       `contract`
@@ -13,12 +14,18 @@
 // task has the norms of its rows for itself, which costs some passes over rows in the cache. With
 // many rows there is one share; with few, as in decoding, there are enough for all threads.
 //
+// An attention comes first, of all heads of the task's rows, which are then queries of one
+// sequence; heads stand side by side in what the stage keeps, so that a projection goes on from
+// there.
+//
 // Weights pass by once for each block of rows, so there should be many rows in a block; what the
 // stages keep of each row decides how many fit.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "ops/op.h"
+#include "tile/schedules/attention_rows.h"
 #include "tile/schedules/chain_stages.h"
 #include "tile/schedules/contract_task.h"
 #include "tile/schedules/held_values.h"
@@ -35,7 +42,19 @@ struct StagePlan {
   // Of a matmul:
   Contraction contraction = {};
   bool on_matrix_unit = false;
+  std::optional<Attention> attention = {};  // of an attention
 };
+
+// Whether the output has the heads of the attention's result side by side in its rows.
+bool puts_heads_side_by_side(const DomainOutput& output) {
+  const Shape& shape = output.value->shape();
+  const Dim width = shape[1] * shape[3];
+  const std::vector<Dim> strides = {shape[2] * width, shape[3], width, 1};
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] != Dim(1) && output.view.strides[axis] != strides[axis]) return false;
+  }
+  return output.scatter == nullptr && output.output->shape().back() == width;
+}
 
 class ChainEmitter {
  public:
@@ -45,6 +64,7 @@ class ChainEmitter {
     for (const ChainStage& stage : chain_.stages) {
       StagePlan plan{&stage};
       if (stage.kind == ChainStage::Kind::Contract) OPWELD_CHECK(plan_matmul(plan));
+      if (stage.kind == ChainStage::Kind::Attention) OPWELD_CHECK(plan_attention(plan));
       plans_.push_back(std::move(plan));
     }
     const auto is_plain_norm = [](const ChainStage& stage) {
@@ -84,9 +104,15 @@ class ChainEmitter {
   }
 
   // Rows of a task that owns them; 0 if tasks share rows.
-  [[nodiscard]] Dim rows_per_task() const { return min(rows_per_task_, chain_.rows); }
+  [[nodiscard]] Dim rows_per_task() const {
+    const auto& attention = plans_.front().attention;
+    return min(rows_per_task_, attention ? attention->queries : chain_.rows);
+  }
 
-  Status emit() { return splits_columns_ ? take_blocks() : take_share_of_rows(); }
+  Status emit() {
+    if (plans_.front().attention) return take_queries(*plans_.front().attention);
+    return splits_columns_ ? take_blocks() : take_share_of_rows();
+  }
 
  private:
   // Blocks of rows, as many for every core; where there are fewer than cores, their columns are
@@ -135,16 +161,70 @@ class ChainEmitter {
     return emit_stages();
   }
 
+  // The same of the queries of a sequence.
+  Status take_queries(const Attention& attention) {
+    IndexMath& math = lowering_.math();
+    ProgramBuilder& program = lowering_.program();
+    const Dim& queries = attention.queries;
+    const Dim& batch = attention.q->shape()[0];
+    const Dim for_every_core =
+        max(ceil_div(Dim(lowering_.options().target->cores), max(batch, Dim(1))), Dim(1));
+    const Dim blocks = round_up(ceil_div(queries, Dim(block_rows_)), for_every_core);
+    const Dim share = round_up(ceil_div(queries, max(blocks, Dim(1))), Dim(tile_rows_));
+    rows_per_task_ = max(share, Dim(tile_rows_));
+    batch_ = lowering_.grid("b", batch);
+    query0_ = math.mul(lowering_.grid("m", ceil_div(queries, rows_per_task_)), rows_per_task_);
+    math.set_bound(query0_, queries);
+    row0_ = math.add(math.mul(batch_, queries), query0_);
+    math.set_bound(row0_, chain_.rows);
+    row_count_ = program.min(program.sub(queries, query0_), rows_per_task_);
+    return emit_stages();
+  }
+
   Status emit_stages() {
     HeldValues held(lowering_, chain_.rows, block_rows_);
     for (const StagePlan& plan : plans_) {
       for (const Value* value : plan.stage->held) held.add(value);
-      OPWELD_CHECK(plan.stage->kind == ChainStage::Kind::Row ? emit_rows(plan, held)
-                                                             : emit_matmul(plan, held));
+      OPWELD_CHECK(emit_stage(plan, held));
       // What the stage had at hand it has no more.
       for (const Node* node : plan.stage->nodes) lowering_.elements().undefine(node->result());
       for (const Value* value : plan.stage->held) held.publish(value);
     }
+    return {};
+  }
+
+  Status emit_stage(const StagePlan& plan, HeldValues& held) {
+    switch (plan.stage->kind) {
+      case ChainStage::Kind::Attention:
+        return emit_attention(plan, held);
+      case ChainStage::Kind::Row:
+        return emit_rows(plan, held);
+      case ChainStage::Kind::Contract:
+        return emit_matmul(plan, held);
+    }
+    return {};
+  }
+
+  Status plan_attention(StagePlan& plan) {
+    OPWELD_TRY(plan.attention, attention_of(*plan.stage->attention));
+    const Attention& attention = *plan.attention;
+    if (attention.node->num_results() > 1) return fail("its attention has a second result");
+    if (!always_has_many_queries(attention)) {
+      return fail("an attention of few queries splits the keys among tasks");
+    }
+    if (chain_.rows != attention.q->shape()[0] * attention.queries) {
+      return fail("its stages have different rows");
+    }
+    for (const Value* value : wanted(*plan.stage)) {
+      const auto over = output_over(value, attention.node->result(0)->shape());
+      if (!over) return fail("an output does not have the shape of the attention's result");
+      if (plan.stage->held.empty() || value != plan.stage->held.front()) continue;
+      if (!puts_heads_side_by_side(*over)) {
+        return fail("a later stage does not read heads side by side");
+      }
+    }
+    if (plan.stage->held.size() > 1) return fail("later stages read the attention in two ways");
+    tile_rows_ = attention_row_block(attention, lowering_.options());
     return {};
   }
 
@@ -205,7 +285,9 @@ class ChainEmitter {
                   row_bytes);
     }
     block_rows_ = std::min(fitting, std::max(most_rows, tile_rows_)) / tile_rows_ * tile_rows_;
-    if (const auto rows = chain_.rows.constant(); rows && *rows < block_rows_) {
+    const auto& attention = plans_.front().attention;
+    const Dim& all = attention ? attention->queries : chain_.rows;
+    if (const auto rows = all.constant(); rows && *rows < block_rows_) {
       block_rows_ = std::max<std::int64_t>(1, (*rows + tile_rows_ - 1) / tile_rows_) * tile_rows_;
     }
     return {};
@@ -235,6 +317,26 @@ class ChainEmitter {
             /*packs_rows=*/true,
             contraction.parts,
             plan.on_matrix_unit};
+  }
+
+  // All heads of the task's rows.
+  Status emit_attention(const StagePlan& plan, HeldValues& held) {
+    const Attention& attention = *plan.attention;
+    IndexMath& math = lowering_.math();
+    const std::vector<const Value*>& outputs = plan.stage->outputs;
+    const auto store = [&](const DomainOutput& output, std::span<const Expr> index) -> Status {
+      if (held.has(output.output)) {
+        const Expr inside_task = math.sub(index[2], query0_);
+        held.at_row(math.add(row0_, inside_task), inside_task);
+        const Expr column = math.add(math.mul(index[1], attention.value_head), index[3]);
+        OPWELD_CHECK(held.store_there(output, index, column, kNoExpr));
+      }
+      const bool given_out =
+          std::find(outputs.begin(), outputs.end(), output.output) != outputs.end();
+      return given_out ? lowering_.store(output, index) : Status();
+    };
+    return emit_attention_rows(lowering_, attention, wanted(*plan.stage),
+                               {batch_, query0_, row_count_, block_rows_}, store);
   }
 
   // Reductions and what depends on them, row by row.
@@ -317,6 +419,8 @@ class ChainEmitter {
   Dim rows_per_task_ = 0;
   Expr column0_ = kNoExpr;  // where columns are shared out
   Expr end_column_ = kNoExpr;
+  Expr batch_ = kNoExpr;  // where rows are queries
+  Expr query0_ = kNoExpr;
   Expr row0_ = kNoExpr;
   Expr row_count_ = kNoExpr;
 };

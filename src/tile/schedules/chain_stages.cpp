@@ -47,6 +47,11 @@ class ChainFinder {
       chain_.stages.push_back({.kind = ChainStage::Kind::Contract, .matmul = &node});
       return latest + 1;
     }
+    if (op_def(node).trait == FusionTrait::Attention) {
+      if (!chain_.stages.empty()) return fail("it has an attention behind other stages");
+      chain_.stages.push_back({.kind = ChainStage::Kind::Attention, .attention = &node});
+      return 1;
+    }
     if (is_staged_reduction(node)) {
       const auto is_row = [&](std::size_t stage) {
         return stage > 0 && stage <= chain_.stages.size() &&
@@ -91,7 +96,7 @@ class ChainFinder {
       if (stage.matmul != nullptr) {
         if (stage.matmul->operand(1)->rank() != 2) return fail("weights have batch axes");
         made.push_back(stage.matmul->result());
-      } else {
+      } else if (stage.kind == ChainStage::Kind::Row) {
         made.insert(made.end(), stage.outputs.begin(), stage.outputs.end());
       }
       for (const Value* value : made) {

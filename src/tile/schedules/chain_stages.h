@@ -1,5 +1,5 @@
-// What a kernel of kind `chain` does one after the other with a block of rows: norms, matmuls, and
-// the pointwise work between them.
+// What a kernel of kind `chain` does one after the other with a block of rows: norms, matmuls, an
+// attention before them, and the pointwise work between them.
 #pragma once
 
 #include <span>
@@ -11,9 +11,10 @@
 namespace opweld::tile {
 
 struct ChainStage {
-  enum class Kind : std::uint8_t { Row, Contract };
+  enum class Kind : std::uint8_t { Attention, Row, Contract };
   Kind kind = Kind::Row;
-  const Node* matmul = nullptr;  // of a Contract stage
+  const Node* attention = nullptr;  // of an Attention stage, which is the first
+  const Node* matmul = nullptr;     // of a Contract stage
   std::vector<const Node*> nodes =
       {};  // in topological order; what inputs alone decide is in every one
   // Made here, read by later stages: kept on chip for the task's rows.

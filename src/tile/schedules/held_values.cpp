@@ -45,6 +45,11 @@ Status HeldValues::store(const DomainOutput& output, std::span<const Expr> index
                          Expr inside) {
   if (output.scatter != nullptr) return fail("a later stage reads the cache that is written");
   if (!keeps_order(output)) return fail("a later stage reads rows in another order");
+  return store_there(output, index, column, inside);
+}
+
+Status HeldValues::store_there(const DomainOutput& output, std::span<const Expr> index, Expr column,
+                               Expr inside) {
   OPWELD_TRY(const Expr element,
              inside == kNoExpr ? lowering_.elements().element(output.value, index)
                                : lowering_.elements().element_where(inside, output.value, index));

@@ -36,6 +36,9 @@ class HeldValues {
   // lanes that are not `inside` have none. An error where the output has other rows than that
   // value.
   Status store(const DomainOutput& output, std::span<const Expr> index, Expr column, Expr inside);
+  // The same where the caller knows that the column of the row that is computed now is the place.
+  Status store_there(const DomainOutput& output, std::span<const Expr> index, Expr column,
+                     Expr inside);
   // From here on its elements are those that were stored; only those of the row computed now can be
   // asked for.
   void publish(const Value* value);
