@@ -168,6 +168,9 @@ class ProgramPrinter {
     text += " rows " + expr(dot.row_count) + " depth " + expr(dot.depth);
     text += " strides " + expr(dot.accumulator_row_stride) + ", " + expr(dot.a_row_stride);
     if (dot.from_zero != kNoExpr) text += " from zero if " + expr(dot.from_zero);
+    if (dot.ahead) {
+      text += " ahead " + access(dot.ahead->start) + " by " + expr(dot.ahead->stride);
+    }
     line(text);
   }
 

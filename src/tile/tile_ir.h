@@ -236,6 +236,15 @@ struct MatrixDot {
   Access b;
   Expr depth = kNoExpr;      // a multiple of kMatrixDepth
   Expr row_count = kNoExpr;  // 1 to kMatrixRows; rows past it are neither read nor written
+
+  // What a dot after this one will read of its b: while this one computes, `stride` elements a step
+  // of kMatrixDepth may be fetched from there into a cache. The place may lie outside the memory,
+  // and nothing is read.
+  struct Ahead {
+    Access start;           // linear
+    Expr stride = kNoExpr;  // not negative
+  };
+  std::optional<Ahead> ahead;
 };
 
 // to(j, i) <- from(i, j) for i < rows, j < columns. Elements have one dtype of 2 or 4 bytes; with

@@ -260,6 +260,11 @@ class Verifier {
          {dot.accumulator_row_stride, dot.a_row_stride, dot.depth, dot.row_count}) {
       OPWELD_CHECK(uniform(expr, DType::I64, "a stride, depth or row count of a matrix_dot"));
     }
+    if (dot.ahead) {
+      OPWELD_CHECK(access(dot.ahead->start));
+      if (!dot.ahead->start.linear) return wrong("a matrix_dot needs linear accesses");
+      OPWELD_CHECK(uniform(dot.ahead->stride, DType::I64, "what a matrix_dot fetches ahead"));
+    }
     if (dot.from_zero != kNoExpr) {
       OPWELD_CHECK(uniform(dot.from_zero, DType::Bool, "whether a matrix_dot starts from zero"));
     }

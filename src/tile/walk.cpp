@@ -84,6 +84,10 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                    access(dot.b);
                    one(dot.depth);
                    one(dot.row_count);
+                   if (dot.ahead) {
+                     access(dot.ahead->start);
+                     one(dot.ahead->stride);
+                   }
                  },
                  [&](const Transpose& transpose) {
                    access(transpose.to);

@@ -26,6 +26,7 @@ constexpr int kSumsStride = kMatrixColumns + 16;
 struct Form {
   bool from_zero = true;
   std::int64_t fixed_rows = 0;  // 0: a size known when it runs
+  std::int64_t ahead = -1;      // elements a step, from outside of b; negative: nothing
 };
 
 // Two tasks, each y[task] = (start +) a[task] . b of m rows.
@@ -55,6 +56,9 @@ tile::TileProgram product(const Form& form) {
   dot.b = program.at_offset(b, 0);
   dot.depth = pool.size_of(k);
   dot.row_count = form.fixed_rows != 0 ? pool.integer(form.fixed_rows) : pool.size_of(m);
+  if (form.ahead >= 0) {
+    dot.ahead = {.start = program.at_offset(b, 1 << 30), .stride = pool.integer(form.ahead)};
+  }
   program.matrix_dot(dot);
   program.check(pool.binary(ExprKind::Le, pool.size_of(m), pool.integer(kMatrixRows)), "too many");
   program.serial("r", rows, [&](Expr r) {
@@ -109,6 +113,16 @@ class MatrixDotTest : public ::testing::TestWithParam<bool> {
     EXPECT_THAT(kernels.error().message, ::testing::HasSubstr("needs a matrix unit"));
   }
 };
+
+TEST_P(MatrixDotTest, WhatIsFetchedAheadIsNotRead) {
+  for (const std::int64_t ahead : {0, 32, 1024}) {
+    const Form form = {.ahead = ahead};
+    const tile::TileProgram program = product(form);
+    if (!has_unit()) return expect_refused(program);
+    const KernelRunner run(program);
+    for (const std::int64_t m : {1, 17, 32}) expect_products(run, form, m, 3 * kMatrixDepth);
+  }
+}
 
 TEST_P(MatrixDotTest, EveryCountOfRows) {
   for (const bool from_zero : {true, false}) {

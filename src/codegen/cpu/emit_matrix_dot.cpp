@@ -46,6 +46,7 @@ constexpr std::array<std::uint8_t, 64> whole_tiles() {
 
 constexpr std::uint64_t kF32Bytes = 4;
 constexpr std::uint64_t kBf16Bytes = 2;
+constexpr std::uint64_t kCacheLine = 64;  // what one prefetch brings
 
 }  // namespace
 
@@ -58,6 +59,8 @@ struct MatrixDotEmitter::Operands {
   llvm::Value* a_stride = nullptr;
   llvm::Value* b = nullptr;
   llvm::Value* depth = nullptr;
+  llvm::Value* ahead = nullptr;         // null: nothing is fetched ahead
+  llvm::Value* ahead_stride = nullptr;  // with a step of depth
 };
 
 void MatrixDotEmitter::configure() {
@@ -92,6 +95,12 @@ void MatrixDotEmitter::emit(const tile::MatrixDot& dot) {
   operands.a_stride = bytes(dot.a_row_stride, kBf16Bytes);
   operands.b = memory_.address(dot.b);
   operands.depth = exprs_.value(dot.depth);
+  if (dot.ahead) {
+    operands.ahead = memory_.address(dot.ahead->start);
+    operands.ahead_stride = bytes(
+        dot.ahead->stride,
+        static_cast<std::uint64_t>(byte_size(memory_dtype(emission_.program, dot.ahead->start))));
+  }
   llvm::Value* const rows = exprs_.value(dot.row_count);
 
   configure_rows(rows);
@@ -149,19 +158,10 @@ void MatrixDotEmitter::multiply(const Operands& operands, int row_tiles) {
   };
   branch(operands.from_zero, zero_sums, load_sums);
 
-  llvm::BasicBlock* const before = builder.GetInsertBlock();
-  llvm::BasicBlock* const body = emission_.new_block("matrix.depth");
-  llvm::BasicBlock* const end = emission_.new_block("matrix.depth.end");
-  llvm::Value* const zero = builder.getInt64(0);
-  builder.CreateCondBr(builder.CreateICmpSLT(zero, operands.depth), body, end);
-  builder.SetInsertPoint(body);
-  auto* const k = builder.CreatePHI(builder.getInt64Ty(), 2, "k");
-  k->addIncoming(zero, before);
-  step(operands, row_tiles, k);
-  llvm::Value* const next = builder.CreateNUWAdd(k, builder.getInt64(tile::kMatrixDepth));
-  k->addIncoming(next, body);
-  builder.CreateCondBr(builder.CreateICmpSLT(next, operands.depth), body, end);
-  builder.SetInsertPoint(end);
+  loop("matrix.depth", operands.depth, tile::kMatrixDepth, [&](llvm::Value* k) {
+    step(operands, row_tiles, k);
+    if (operands.ahead != nullptr) fetch_ahead(operands, k);
+  });
 
   each_sum([&](int tile, llvm::Value* address) {
     call(llvm::Intrinsic::x86_tilestored64,
@@ -169,6 +169,38 @@ void MatrixDotEmitter::multiply(const Operands& operands, int row_tiles) {
   });
 }
 
+void MatrixDotEmitter::loop(const char* name, llvm::Value* end, std::uint64_t step,
+                            FunctionRef<void(llvm::Value*)> body) {
+  auto& builder = emission_.builder;
+  llvm::BasicBlock* const before = builder.GetInsertBlock();
+  llvm::BasicBlock* const inside = emission_.new_block(name);
+  llvm::BasicBlock* const after = emission_.new_block(llvm::Twine(name) + ".end");
+  llvm::Value* const zero = builder.getInt64(0);
+  builder.CreateCondBr(builder.CreateICmpSLT(zero, end), inside, after);
+  builder.SetInsertPoint(inside);
+  auto* const variable = builder.CreatePHI(builder.getInt64Ty(), 2);
+  variable->addIncoming(zero, before);
+  body(variable);
+  llvm::Value* const next = builder.CreateNUWAdd(variable, builder.getInt64(step));
+  variable->addIncoming(next, builder.GetInsertBlock());
+  builder.CreateCondBr(builder.CreateICmpSLT(next, end), inside, after);
+  builder.SetInsertPoint(after);
+}
+
+void MatrixDotEmitter::fetch_ahead(const Operands& operands, llvm::Value* k) {
+  auto& builder = emission_.builder;
+  llvm::Value* const step = builder.CreateUDiv(k, builder.getInt64(tile::kMatrixDepth));
+  llvm::Value* const start = after(operands.ahead, builder.CreateMul(step, operands.ahead_stride));
+  loop("matrix.ahead", operands.ahead_stride, kCacheLine, [&](llvm::Value* byte) {
+    // To read, kept in the second-level cache and beyond, as data.
+    builder.CreateIntrinsic(
+        llvm::Intrinsic::prefetch, {operands.ahead->getType()},
+        {after(start, byte), builder.getInt32(0), builder.getInt32(2), builder.getInt32(1)});
+  });
+}
+
+// Tiles of a pass by, while the panel of b stays in the first-level cache: they are loaded with the
+// hint that they will not be needed there again.
 void MatrixDotEmitter::step(const Operands& operands, int row_tiles, llvm::Value* k) {
   auto& builder = emission_.builder;
   // A row of a tile of b: the pairs of two tiles side by side.
@@ -178,7 +210,9 @@ void MatrixDotEmitter::step(const Operands& operands, int row_tiles, llvm::Value
   for (int row = 0; row < row_tiles; ++row) {
     llvm::Value* const rows_before = builder.CreateMul(
         operands.a_stride, builder.getInt64(static_cast<std::uint64_t>(row) * kTileRows));
-    load(a_tile(row), after(a, rows_before), operands.a_stride);
+    call(llvm::Intrinsic::x86_tileloaddt164,
+         {builder.getInt8(static_cast<std::uint8_t>(a_tile(row))), after(a, rows_before),
+          operands.a_stride});
     for (int column = 0; column < kSideTiles; ++column) {
       if (row == 0) {
         const auto offset = static_cast<std::uint64_t>(column * kTileBytes);

@@ -30,6 +30,11 @@ class MatrixDotEmitter {
   // The dot of one or two tiles of rows.
   void multiply(const Operands& operands, int row_tiles);
   void step(const Operands& operands, int row_tiles, llvm::Value* k);
+  // What the step at k fetches ahead.
+  void fetch_ahead(const Operands& operands, llvm::Value* k);
+  // for (variable = 0; variable < end; variable += step)
+  void loop(const char* name, llvm::Value* end, std::uint64_t step,
+            FunctionRef<void(llvm::Value* variable)> body);
   void branch(llvm::Value* condition, FunctionRef<void()> then, FunctionRef<void()> otherwise);
   void load(int tile, llvm::Value* address, llvm::Value* stride);
   llvm::Value* after(llvm::Value* address, llvm::Value* bytes);

@@ -37,7 +37,10 @@ llvm::Value* MemoryEmitter::load(const Access& access, Expr where) {
   // Addresses and conditions come before any branch, since what is emitted once is used again.
   const Place from = place(access);
   llvm::Value* const condition = where == kNoExpr ? nullptr : exprs_.value(where);
-  return emit_widen(emission_.builder, load_where(from, condition), from.dtype);
+  llvm::Value* const elements = load_where(from, condition);
+  llvm::Value* const wide = emit_widen(emission_.builder, elements, from.dtype);
+  if (wide != elements) stored_as_[wide] = {elements, from.dtype};
+  return wide;
 }
 
 llvm::Value* MemoryEmitter::load_where(const Place& place, llvm::Value* condition) {
@@ -71,7 +74,11 @@ void MemoryEmitter::store(const Access& access, Expr value, Expr where) {
   const Place to = place(access);
   llvm::Value* const condition = where == kNoExpr ? nullptr : exprs_.value(where);
   llvm::Value* const wide = exprs_.value(value);
-  llvm::Value* elements = emit_narrow(emission_.builder, wide, to.dtype);
+  // What is only moved stays as it is stored.
+  const auto loaded = stored_as_.find(wide);
+  const bool is_moved = loaded != stored_as_.end() && loaded->second.second == to.dtype;
+  llvm::Value* elements =
+      is_moved ? loaded->second.first : emit_narrow(emission_.builder, wide, to.dtype);
   if (to.kind != Place::Kind::Uniform) elements = emission_.splat(elements);
   store_where(to, elements, condition);
 }

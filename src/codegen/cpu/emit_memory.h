@@ -1,6 +1,10 @@
 // Loads and stores of a tile program. Private to this folder.
 #pragma once
 
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "codegen/cpu/emission.h"
 #include "codegen/cpu/emit_expr.h"
 
@@ -80,6 +84,8 @@ class MemoryEmitter {
 
   Emission& emission_;
   ExprEmitter& exprs_;
+  // Of values that were loaded and widened, the elements as they were stored.
+  std::map<const llvm::Value*, std::pair<llvm::Value*, DType>> stored_as_;
   std::vector<AliasFacts> param_facts_;
   std::vector<AliasFacts> buffer_facts_;
 };

@@ -16,10 +16,18 @@
 // weights are packed so that one register tile holds the same columns of both products (see
 // Param::packed_parts), and the epilogue reads either.
 //
+// Weights that are stored in f16 or bf16 and multiplied in f32 stay so: a cast of a constant is a
+// prologue of the right operand. A few rows have it done in the loads of the micro-kernel, many by
+// the task, a panel in a block of depth at a time, for all its rows.
+//
 // On a matrix unit (see on_matrix_unit) tiles are MatrixDots: their sums lie in cache buffers from
-// the first, the left operand is read in place or packed as bf16, weights come in pairs of depth
-// padded with zeros, and the last tile of rows has as many as there are. One form serves all
-// numbers of rows, since one layout of the weights must.
+// the first, the left operand is packed as bf16, or read in place by a single tile of rows, weights
+// come in pairs of depth padded with zeros, and the last tile of rows has as many as there are. One
+// form serves all numbers of rows, since one layout of the weights must. A panel goes through the
+// whole block of depth before the next one comes, some of it at a time:
+//
+//     pack a block of depth of the rows
+//     for panels, for parts of the depth, for row tiles:  c += a . b; after the last, y <- ...
 //
 // A grouped_matmul multiplies each row by the matrix of its group. Tasks are the same; inside one,
 // each group that has rows in its block is multiplied by itself (see row_groups.h):

@@ -27,30 +27,29 @@ constexpr std::int64_t round_up_to(std::int64_t value, std::int64_t multiple) {
 // a fifth.
 constexpr std::int64_t kWholeDepth = 1536;
 constexpr std::int64_t kDepthBlock = 384;
-// A panel of a matrix unit has 32 columns of bf16: a block of it is 32 KiB of a first-level cache
-// of
-// 48. Up to twice that, to read a part of it again costs less than sums that go through memory.
-constexpr std::int64_t kWholeMatrixDepth = 1024;
-constexpr std::int64_t kMatrixDepthBlock = 512;
+// A panel of a matrix unit has 32 columns of bf16: so much depth of it is 32 KiB of a first-level
+// cache of 48.
+constexpr std::int64_t kMatrixDotDepth = 512;
 
 // Of `panels` that lie side by side. Enough tasks for the threads to share evenly, few enough for
-// A's block to be read again: of the counts that leave a thread a few tasks, the one with which the
-// busiest thread has the fewest panels, and of those the largest.
-std::int64_t panels_per_task(std::int64_t panels, std::int64_t most, std::int64_t threads) {
-  // One task more than others have is then a quarter of a thread's work at most.
-  constexpr std::int64_t kTasksPerThread = 4;
-  const std::int64_t limit =
-      std::clamp<std::int64_t>(panels / (kTasksPerThread * threads), 1, most);
+// A's block to be read again: of the counts that leave at least `tasks` of them for each of
+// `row_blocks`, the one with which the busiest thread has the fewest panels, and of those the
+// largest.
+std::int64_t panels_per_task(std::int64_t panels, std::int64_t most, std::int64_t threads,
+                             std::int64_t tasks, std::int64_t row_blocks = 1) {
+  const std::int64_t limit = std::clamp<std::int64_t>(panels / tasks, 1, most);
   std::int64_t best = 1;
   std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t count = 1; count <= limit; ++count) {
-    const std::int64_t tasks = ceil_div(panels, count);
-    const std::int64_t busiest = ceil_div(tasks, threads) * count;
+    const std::int64_t busiest = ceil_div(ceil_div(panels, count) * row_blocks, threads) * count;
     if (busiest <= fewest) best = count;
     fewest = std::min(fewest, busiest);
   }
   return best;
 }
+
+// One task more than others have is then a quarter of a thread's work at most.
+constexpr std::int64_t kTasksPerThread = 4;
 
 // Blocks of equal size rather than a short last one.
 std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t multiple) {
@@ -59,26 +58,39 @@ std::int64_t equal_blocks(std::int64_t size, std::int64_t most, std::int64_t mul
 
 ContractBlocking matrix_unit_blocking(const Target& target, const ContractSizes& sizes,
                                       const Blocking& chosen) {
-  // 256 KiB of A, 256 rows of a block of depth, and 512 of sums stay in a second-level cache of
-  // 2 MiB.
   constexpr std::int64_t kMostRows = 8 * kMatrixRows;
+  // Fewer do not hide how long weights take to come.
+  constexpr std::int64_t kFewRows = 4 * kMatrixRows;
+  // Sums of a task that has several blocks of depth: 512 KiB of 256 rows.
   constexpr std::int64_t kMostPanels = 16;
+  // Each task packs its rows again, which takes as long as a few panels.
+  constexpr std::int64_t kMostPanelsOfWholeDepth = 64;
+  constexpr std::int64_t kMatrixTasksPerThread = 2;
   ContractBlocking blocking;
   blocking.tile_rows = kMatrixRows;
   blocking.tile_columns = kMatrixColumns;
-  const std::int64_t depth =
-      std::max<std::int64_t>(1, sizes.depth.constant().value_or(kWholeMatrixDepth + 1));
-  const std::int64_t usual_depth =
-      depth <= kWholeMatrixDepth ? kWholeMatrixDepth : kMatrixDepthBlock;
-  const std::int64_t most_depth = chosen.depth != 0 ? chosen.depth : usual_depth;
-  blocking.depth = equal_blocks(depth, most_depth, kMatrixDepth);
   const std::int64_t most_rows = chosen.rows != 0 ? chosen.rows : kMostRows;
-  const std::int64_t rows = sizes.rows.constant().value_or(most_rows);
-  blocking.rows = equal_blocks(std::max<std::int64_t>(1, rows), most_rows, kMatrixRows);
+  const auto known_rows = sizes.rows.constant();
+  const std::int64_t rows = std::max<std::int64_t>(1, known_rows.value_or(most_rows));
+  const bool shares_rows = chosen.rows == 0 && known_rows;
+  const std::int64_t share = ceil_div(rows, kMatrixTasksPerThread * target.cores);
+  const std::int64_t wanted_rows = shares_rows ? std::clamp(share, kFewRows, most_rows) : most_rows;
+  blocking.rows = equal_blocks(rows, round_up_to(wanted_rows, kMatrixRows), kMatrixRows);
+  // A's block takes half of the cache.
+  const std::int64_t fitting = target.l2_bytes / 2 / (blocking.rows * byte_size(DType::BF16));
+  const std::int64_t most_depth = round_down(std::max(fitting, kMatrixDotDepth), kMatrixDepth);
+  const std::int64_t depth = std::max<std::int64_t>(1, sizes.depth.constant().value_or(most_depth));
+  blocking.depth = equal_blocks(depth, most_depth, kMatrixDepth);
+  const std::int64_t dot_depth = chosen.depth != 0 ? chosen.depth : kMatrixDotDepth;
+  blocking.dot_depth = equal_blocks(blocking.depth, dot_depth, kMatrixDepth);
   const std::int64_t panels =
       ceil_div(sizes.columns.constant().value_or(0) * sizes.parts, kMatrixColumns);
+  const std::int64_t row_blocks = ceil_div(rows, blocking.rows);
+  const std::int64_t most_panels = depth <= blocking.depth ? kMostPanelsOfWholeDepth : kMostPanels;
+  const std::int64_t tasks = ceil_div(kMatrixTasksPerThread * target.cores, row_blocks);
   blocking.columns =
-      (chosen.panels != 0 ? chosen.panels : panels_per_task(panels, kMostPanels, target.cores)) *
+      (chosen.panels != 0 ? chosen.panels
+                          : panels_per_task(panels, most_panels, target.cores, tasks, row_blocks)) *
       kMatrixColumns;
   return blocking;
 }
@@ -125,9 +137,10 @@ ContractBlocking contract_blocking(const Target& target, DType compute, const Co
   // for itself should serve many columns: 1.2 MiB of two.
   const std::int64_t most_panels = packs_rows ? 16 : large_cache ? 8 : 4;
   const std::int64_t panels = columns.constant().value_or(0) * parts / blocking.tile_columns;
-  blocking.columns =
-      (chosen.panels != 0 ? chosen.panels : panels_per_task(panels, most_panels, target.cores)) *
-      blocking.tile_columns;
+  blocking.columns = (chosen.panels != 0 ? chosen.panels
+                                         : panels_per_task(panels, most_panels, target.cores,
+                                                           kTasksPerThread * target.cores)) *
+                     blocking.tile_columns;
 
   constexpr std::int64_t kAheadBytes = 16;  // a cache line in four steps
   const std::int64_t full_rows = std::min(rows.constant().value_or(blocking.rows), blocking.rows);
@@ -166,8 +179,9 @@ std::vector<Blocking> contract_candidates(const Target& target, DType compute,
   offer({.panels = std::max<std::int64_t>(1, panels / 2)});
   offer({.rows = usual.rows / 2 / usual.tile_rows * usual.tile_rows});
   const std::int64_t step = sizes.on_matrix_unit ? kMatrixDepth : 1;
-  offer({.depth = round_up_to(usual.depth / 2, step)});
-  offer({.depth = 2 * usual.depth});
+  const std::int64_t usual_depth = sizes.on_matrix_unit ? usual.dot_depth : usual.depth;
+  offer({.depth = round_up_to(usual_depth / 2, step)});
+  offer({.depth = 2 * usual_depth});
   offer({.rows = 2 * usual.rows});
   return candidates;
 }

@@ -20,7 +20,10 @@ struct ContractBlocking {
   std::int64_t rows = 0;     // multiple of tile_rows
   std::int64_t columns = 0;  // multiple of tile_columns
   std::int64_t depth = 0;    // of one block
-  int ahead_stride = 0;      // elements of the next panel that a tile fetches with a step of depth
+  // On a matrix unit, of one dot: so much of a panel stays in the first-level cache while the rows
+  // of the task pass by. Else 0.
+  std::int64_t dot_depth = 0;
+  int ahead_stride = 0;  // elements of the next panel that a tile fetches with a step of depth
 
   bool operator==(const ContractBlocking&) const = default;
 };
@@ -45,9 +48,10 @@ struct ContractSizes {
 // of a panel would wait for them.
 //
 // On a matrix unit a tile is what a MatrixDot computes, and the depth counts as padded to its
-// steps. The sums of a block of depth go through memory, but the panel of B should stay in the
-// first-level cache while A passes by: the depth is whole up to 1024, and longer ones go in equal
-// blocks of up to 512.
+// steps. The panel of B should stay in the first-level cache while A passes by, so a dot takes up
+// to 512 of the depth, for which sums go through memory. A block of depth is as much as lets A's
+// block stay in the second-level cache, and a panel goes through all of it before the next one
+// comes.
 //
 // What `chosen` says replaces each of these; the rest follows from it.
 ContractBlocking contract_blocking(const Target& target, DType compute, const ContractSizes& sizes,

@@ -38,8 +38,11 @@ DotOperand ContractTask::left_operand(Expr row, Expr depth0) {
             math_.size(stride), math_.constant(1)};
   }
   if (packs_rows_) {
-    return {program_.at_offset(*packed_rows_, math_.mul(row, Dim(blocking_.depth))),
-            math_.constant(blocking_.depth), math_.constant(1)};
+    // The rows of a block of depth are packed together.
+    const Expr within = math_.sub(depth0, block0_);
+    const Expr at = math_.add(math_.mul(row, Dim(packed_row_stride())), within);
+    return {program_.at_offset(*packed_rows_, at), math_.constant(packed_row_stride()),
+            math_.constant(1)};
   }
   const StridedView& view = form_.strided_rows->view;
   const std::size_t batch_axes = view.shape.size() - 2;
@@ -121,11 +124,17 @@ Index ContractTask::operand_index(const Value* operand, Expr first, Expr second)
   return index;
 }
 
+// A tile of the matrix unit is read from sixteen rows at once: a line between them keeps rows of a
+// power of two out of each other's sets of the cache.
+std::int64_t ContractTask::packed_row_stride() const {
+  return form_.on_matrix_unit ? blocking_.depth + kMatrixDepth : blocking_.depth;
+}
+
 Status ContractTask::pack_rows(Expr depth0, Expr depth) {
   if (!packed_rows_) {
     const DType dtype = form_.on_matrix_unit ? DType::BF16 : compute_;
     packed_rows_ =
-        program_.buffer("a", dtype, {blocking_.rows, blocking_.depth}, Buffer::Space::Cache);
+        program_.buffer("a", dtype, {blocking_.rows, packed_row_stride()}, Buffer::Space::Cache);
   }
   // Zeros pad it where the weights are padded.
   const bool padded = !contraction_.depth.divisible_by(kMatrixDepth) && form_.on_matrix_unit;

@@ -66,7 +66,10 @@ std::optional<StridedOperand> strided_rows(const GroupLowering& lowering,
   const DType dtype = contraction.a->dtype();
   const bool is_wide = dtype == DType::F32 || dtype == DType::F64;
   if (!is_wide && !on_matrix_unit) return std::nullopt;
-  if (on_matrix_unit && !contraction.depth.divisible_by(kMatrixDepth)) return std::nullopt;
+  if (on_matrix_unit) {
+    const bool is_one_tile = provably_le(contraction.rows, Dim(kMatrixRows));
+    if (!is_one_tile || !contraction.depth.divisible_by(kMatrixDepth)) return std::nullopt;
+  }
   auto operand = lowering.strided_operand(contraction.a);
   if (operand && contraction.merges_rows) {
     auto merged = operand->view.reshape({contraction.rows, contraction.depth});
@@ -124,6 +127,7 @@ void ContractTask::clear_partial() {
 }
 
 Status ContractTask::emit_block(Expr depth0, Expr depth, bool last) {
+  block0_ = depth0;
   if (packs_rows_) OPWELD_CHECK(pack_rows(depth0, depth));
   if (!groups_) return emit_run(math_.constant(0), place_.row_count, depth0, depth, last);
   return groups_->each_group(
@@ -173,7 +177,7 @@ Status ContractTask::emit_panel(Expr count, Expr panel, Expr depth0, Expr depth,
 }
 
 Status ContractTask::emit_row_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last) {
-  if (form_.on_matrix_unit) return emit_matrix_tiles(count, panel, depth0, depth, last);
+  if (form_.on_matrix_unit) return emit_matrix_panel(count, panel, depth0, depth, last);
   // The row count of a task is known when one task takes all rows or all tasks take as many.
   std::optional<std::int64_t> known;
   const auto all = contraction_.rows.constant();
@@ -216,60 +220,4 @@ Status ContractTask::emit_tile(int rows, Expr run_row, Expr panel, Expr depth0, 
       });
 }
 
-Status ContractTask::emit_matrix_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last) {
-  return lowering_.serial("i", count, Dim(blocking_.rows), blocking_.tile_rows, [&](Expr run_row) {
-    const Expr rest = program_.sub(count, run_row);
-    return emit_matrix_tile(program_.min(rest, blocking_.tile_rows), math_.add(run0_, run_row),
-                            panel, depth0, depth, last);
-  });
-}
-
-Status ContractTask::emit_matrix_tile(Expr rows, Expr row, Expr panel, Expr depth0, Expr depth,
-                                      bool last) {
-  const int width = blocking_.tile_columns;
-  const MemoryRef sums = partial_ ? *partial_ : sums_of_tile();
-  Expr start = math_.constant(0);
-  if (partial_) {
-    // Tiles of the same rows lie one after the other.
-    const Expr column = math_.mul(panel, Dim(contraction_.parts));
-    start = math_.add(math_.mul(row, Dim(blocking_.columns)), program_.mul(column, rows));
-  }
-  const DotOperand a = left_operand(row, depth0);
-  MatrixDot dot;
-  dot.accumulator = program_.at_offset(sums, start);
-  dot.accumulator_row_stride = math_.constant(width);
-  dot.from_zero = program_.exprs().binary(ExprKind::Eq, depth0, math_.constant(0));
-  dot.a = a.start;
-  dot.a_row_stride = a.row_stride;
-  // No register tile, so nothing is fetched ahead.
-  dot.b = right_operand(/*rows=*/0, row, panel, depth0, depth, last).start;
-  dot.depth = depth;
-  dot.row_count = rows;
-  program_.matrix_dot(std::move(dot));
-  if (!last) return {};
-  const auto sum_at = [&](Expr i, Expr j) {
-    return program_.at_offset(sums, math_.add(start, math_.add(math_.mul(i, Dim(width)), j)));
-  };
-  const auto visit = [&](const TileVectorBody& body) {
-    return lowering_.serial("r", rows, Dim(blocking_.tile_rows), [&](Expr i) {
-      Status status;
-      const ProgramBuilder::VectorOptions options{.unroll = tile_width_ / lowering_.lanes(),
-                                                  .lanes = lowering_.lanes()};
-      program_.vector("j", tile_width_, options, [&](Expr j) {
-        const ElementBuilder::Scope scope(lowering_.elements());
-        status = body(i, j);
-      });
-      return status;
-    });
-  };
-  return store_tile(visit, sum_at, row, panel);
-}
-
-MemoryRef ContractTask::sums_of_tile() {
-  if (!sums_) {
-    sums_ = program_.buffer("c", compute_, {blocking_.tile_rows, blocking_.tile_columns},
-                            Buffer::Space::Cache);
-  }
-  return *sums_;
-}
 }  // namespace opweld::tile

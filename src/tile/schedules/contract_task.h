@@ -65,11 +65,15 @@ class ContractTask {
   Status emit_row_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last);
   // One register tile at row `run_row` of the run's rows and column `panel` of the task's columns.
   Status emit_tile(int rows, Expr run_row, Expr panel, Expr depth0, Expr depth, bool last);
-  Status emit_matrix_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last);
-  // `rows` rows at row `row` of the task's and column `panel` of its columns.
-  Status emit_matrix_tile(Expr rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last);
-  // Where there is one block of depth, each tile is stored before the next one is computed.
-  MemoryRef sums_of_tile();
+  // A panel in a block of depth, some of the depth after the other (contract_matrix_tiles.cpp).
+  Status emit_matrix_panel(Expr count, Expr panel, Expr depth0, Expr depth, bool last);
+  Status emit_matrix_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last, Access next);
+  // `rows` rows at row `run_row` of the run's and column `panel` of the task's columns.
+  Status emit_matrix_tile(Expr rows, Expr run_row, Expr panel, Expr depth0, Expr depth, bool last,
+                          MatrixDot::Ahead ahead);
+  // Of a panel, where there is one block of depth: tiles of the run's rows, one after the other, or
+  // one for all of them in turn where a dot takes the whole depth.
+  MemoryRef sums_of_panel();
 
   // The offset of the batch axes of a tensor whose matrices have the given strides.
   Expr batch_offset(const Shape& batch, std::span<const Dim> strides);
@@ -87,6 +91,7 @@ class ContractTask {
   Expr panel_at(Expr column, Expr depth_start);
 
   Index operand_index(const Value* operand, Expr first, Expr second);
+  [[nodiscard]] std::int64_t packed_row_stride() const;
   // Row-major rows x depth block of the left operand, computed as any element is.
   Status pack_rows(Expr depth0, Expr depth);
   // Whether packed weights are stored in another type than they are multiplied in.
@@ -133,7 +138,8 @@ class ContractTask {
   std::optional<MemoryRef> wide_panel_;
   bool reads_wide_panel_ = false;  // the tiles emitted now
   Place place_;
-  Expr run0_ = kNoExpr;  // of the task's rows, the first that is multiplied now
+  Expr block0_ = kNoExpr;  // where the block of depth starts
+  Expr run0_ = kNoExpr;    // of the task's rows, the first that is multiplied now
   Expr run_rows_ = kNoExpr;
   Expr column_count_ = kNoExpr;
 };
@@ -154,8 +160,9 @@ void request_packed_weights(GroupLowering& lowering, const Contraction& contract
                             bool on_matrix_unit);
 
 // The left operand as the micro-kernel can read it in place: f32 or f64, strided, rows merged if
-// the contraction merges them. On the matrix unit: bf16, each row side by side and without padding.
-// After bind_params.
+// the contraction merges them. On the matrix unit: bf16, each row side by side and without padding,
+// and no more of them than one tile has, since others are read better where they are packed. After
+// bind_params.
 std::optional<StridedOperand> strided_rows(const GroupLowering& lowering,
                                            const Contraction& contraction, bool on_matrix_unit);
 
