@@ -15,6 +15,8 @@
 //
 // Weights are rounded to bf16 for the second product, as the unit takes nothing else; their sum is
 // that of the weights before.
+#include <algorithm>
+
 #include "tile/schedules/attention_form.h"
 
 namespace opweld::tile {
