@@ -102,7 +102,7 @@ TEST(RandomPlans, AreSoundAndNeverWorseThanNoFusion) {
   }
   // The graphs are worth the name: a good part of what is there is fused.
   EXPECT_GT(kernels_unfused, 6 * kGraphs);
-  EXPECT_GT(chains, kGraphs / 10);
+  EXPECT_GT(chains, kGraphs / 20) << "too few for this to say anything of chains";
   EXPECT_LT(kernels_fused * 4, kernels_unfused * 3);
 }
 

@@ -39,7 +39,8 @@ llvm::Value* MemoryEmitter::load(const Access& access, Expr where) {
   llvm::Value* const condition = where == kNoExpr ? nullptr : exprs_.value(where);
   llvm::Value* const elements = load_where(from, condition);
   llvm::Value* const wide = emit_widen(emission_.builder, elements, from.dtype);
-  if (wide != elements) stored_as_[wide] = {elements, from.dtype};
+  // A byte that stands for true may be any but 0, and is stored as 1.
+  if (wide != elements && from.dtype != DType::Bool) stored_as_[wide] = {elements, from.dtype};
   return wide;
 }
 

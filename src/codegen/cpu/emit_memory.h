@@ -84,7 +84,8 @@ class MemoryEmitter {
 
   Emission& emission_;
   ExprEmitter& exprs_;
-  // Of values that were loaded and widened, the elements as they were stored.
+  // Of values that were loaded and widened, the elements as they were stored: what is only moved
+  // need not be rounded back.
   std::map<const llvm::Value*, std::pair<llvm::Value*, DType>> stored_as_;
   std::vector<AliasFacts> param_facts_;
   std::vector<AliasFacts> buffer_facts_;
