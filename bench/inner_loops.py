@@ -281,7 +281,9 @@ def loops_of(kernel: Kernel, target: str) -> list[Loop]:
         model.write_text(kernel.graph, encoding="utf-8")
         try:
             assembly = assembly_of(model, f"--target={target}", "--no-tuned")
-        except OpweldError:
+        except OpweldError as error:
+            if "not available here" not in str(error):
+                raise
             return []
     return innermost_loops(assembly)[: kernel.loops]
 

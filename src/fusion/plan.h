@@ -67,7 +67,7 @@ struct Alias {
 struct SizeCondition {
   Dim size;
   std::int64_t least = 0;
-  std::string what;  // "rows in a task of FusedKernel_3"
+  std::string what;  // "rows of a task of FusedKernel_3"
 
   [[nodiscard]] bool holds(const Bindings& bindings) const;
 };

@@ -14,9 +14,9 @@ namespace opweld::tile {
 // of any result: in all of them each sum is formed in the same order.
 struct Blocking {
   // contract; see ContractBlocking
-  int tile_rows = 0;     // of a register tile
-  int tile_vectors = 0;  // and its columns, in vectors
-  std::int64_t depth = 0;
+  int tile_rows = 0;        // of a register tile
+  int tile_vectors = 0;     // and its columns, in vectors
+  std::int64_t depth = 0;   // of a block; on a matrix unit of a dot
   std::int64_t rows = 0;    // at most so many a task
   std::int64_t panels = 0;  // a task
 

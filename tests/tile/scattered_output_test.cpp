@@ -212,5 +212,17 @@ TEST(ScatteredOutput, WhatReadsTheCacheIsNoPartOfTheKernel) {
   EXPECT_NE(runner.error(), "");
 }
 
+// Sequences are columns of a product, of which a panel has more.
+TEST(ScatteredOutput, OfColumnsThatAreSequences) {
+  const GroupRunner runner(R"(graph g(%x: f32[s, 19], %c: f32[3, 40], %at: i64[3]) {
+    %w = constant {value = f32[19, 3] random 1}
+    %m = matmul(%x, %w)
+    %t = transpose(%m) {permutation = [1, 0]}
+    %p = tensor_scatter(%c, %t, %at) {axis = 1, mode = "linear"}
+    return %p as "p" })",
+                           KernelKind::Contract);
+  expect_right(runner, {0, 23, 7});
+}
+
 }  // namespace
 }  // namespace opweld::testing

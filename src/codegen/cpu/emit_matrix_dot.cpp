@@ -199,8 +199,8 @@ void MatrixDotEmitter::fetch_ahead(const Operands& operands, llvm::Value* k) {
   });
 }
 
-// Tiles of a pass by, while the panel of b stays in the first-level cache: they are loaded with the
-// hint that they will not be needed there again.
+// Tiles of `a` pass by, while the panel of `b` stays in the first-level cache: they are loaded with
+// the hint that they will not be needed there again.
 void MatrixDotEmitter::step(const Operands& operands, int row_tiles, llvm::Value* k) {
   auto& builder = emission_.builder;
   // A row of a tile of b: the pairs of two tiles side by side.

@@ -10,7 +10,7 @@ Legality check_legality(const MergeCandidate& candidate, const PlanOptions& opti
       check_format,           // memory formats agree
       check_linear,           // classic rules only: one reader
       check_cycle,            // the kernel graph stays acyclic
-      check_attention_chain,  // an attention goes on only where that pays
+      check_attention_chain,  // an attention goes on only where that is asked for
   };
   for (const Rule rule : kRules) {
     if (Legality refusal = rule(candidate, options)) return refusal;

@@ -326,7 +326,7 @@ class AttentionEmitter {
     if (!attention_.hides()) {
       form.reset();
       OPWELD_CHECK(emit_blocks(task, scores, form, kNoExpr));
-      form.finish();
+      OPWELD_CHECK(form.finish());
       return {};
     }
     const MemoryRef unsound = program_.buffer("unsound", DType::F32, {1}, Buffer::Space::Cache);
@@ -338,7 +338,7 @@ class AttentionEmitter {
       return emit_when(exprs_.binary(ExprKind::Or, first, needed), [&]() -> Status {
         form.reset();
         OPWELD_CHECK(emit_blocks(task, scores, form, exprs_.unary(ExprKind::Not, first)));
-        form.finish();
+        OPWELD_CHECK(form.finish());
         program_.store(flag, form.unsound());
         return {};
       });

@@ -56,7 +56,7 @@ class AttentionForm : protected AttentionPart {
   // where that is no number; slow. kNoExpr: no.
   virtual Status emit_key_block(Expr key0, Expr count, Expr careful) = 0;
   // After all blocks of keys, before the state is read.
-  virtual void finish() {}
+  virtual Status finish() { return {}; }
   // 0 if every weighted sum is a finite number, else NaN.
   Expr unsound();
 

@@ -16,6 +16,8 @@
 // Weights are rounded to bf16 for the second product, as the unit takes nothing else; their sum is
 // that of the weights before.
 #include <algorithm>
+#include <cassert>
+#include <vector>
 
 #include "tile/schedules/attention_form.h"
 
@@ -41,7 +43,10 @@ class MatrixForm : public AttentionForm {
         values_(lowering, places_, attention.v, AttentionOperand::InPlace::SideBySide, 1,
                 DType::BF16),
         depth_(round_up(attention.head, Dim(kMatrixDepth))),
-        panels_(task.row_block / kPanel) {}
+        panels_(task.row_block / kPanel) {
+    // Steps of the unit go past the last key, and panels past the last query, up to these.
+    assert(task.key_block % kMatrixDepth == 0 && task.row_block % kPanel == 0);
+  }
 
   void make_buffers() override {
     query_rows_ = cache("qr", {kPanel, depth_}, DType::BF16);
@@ -99,8 +104,8 @@ class MatrixForm : public AttentionForm {
     });
   }
 
-  void finish() override {
-    Status status = each_panel([&](Expr panel) -> Status {
+  Status finish() override {
+    return each_panel([&](Expr panel) -> Status {
       Transpose transpose;
       const Dim size = width_ * kPanel;
       transpose.to = program_.at_offset(result_, math_.mul(panel, size));
@@ -112,7 +117,6 @@ class MatrixForm : public AttentionForm {
       program_.transpose(std::move(transpose));
       return {};
     });
-    assert(status);
   }
 
  private:

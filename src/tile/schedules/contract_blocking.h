@@ -53,7 +53,8 @@ struct ContractSizes {
 // block stay in the second-level cache, and a panel goes through all of it before the next one
 // comes.
 //
-// What `chosen` says replaces each of these; the rest follows from it.
+// What `chosen` says replaces each of these, its depth that of a dot on a matrix unit; the rest
+// follows from it.
 ContractBlocking contract_blocking(const Target& target, DType compute, const ContractSizes& sizes,
                                    const Blocking& chosen = {});
 

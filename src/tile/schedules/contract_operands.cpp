@@ -1,6 +1,5 @@
 // The operands of a task's micro-kernels: where they lie, and packing what does not lie as they
 // read it.
-#include <algorithm>
 
 #include "tile/schedules/contract_task.h"
 
@@ -225,4 +224,5 @@ Status ContractTask::pack_columns(Expr depth0, Expr depth) {
   });
   return status;
 }
+
 }  // namespace opweld::tile

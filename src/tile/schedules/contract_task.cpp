@@ -1,7 +1,5 @@
 #include "tile/schedules/contract_task.h"
 
-#include <algorithm>
-
 #include "ops/op.h"
 
 namespace opweld::tile {

@@ -27,11 +27,15 @@ Index index_in_update(IndexMath& math, const DomainOutput& output, std::span<con
   return at;
 }
 
-// The write index of a sequence, as i64.
-Expected<Expr> write_index(GroupLowering& lowering, const Value* indices, Expr sequence) {
+// The write index of a sequence, as i64; lanes for which `where` does not hold may have none.
+Expected<Expr> write_index(GroupLowering& lowering, const Value* indices, Expr sequence,
+                           Expr where) {
   const bool one = indices->shape()[0] == Dim(1);
   const Index at = {one ? lowering.math().constant(0) : sequence};
-  OPWELD_TRY(const Expr given, lowering.elements().element(indices, at));
+  const bool all_have_one = where == kNoExpr || one || !lowering.program().may_vary(sequence);
+  OPWELD_TRY(const Expr given, all_have_one
+                                   ? lowering.elements().element(indices, at)
+                                   : lowering.elements().element_where(where, indices, at));
   return lowering.program().exprs().convert(given, DType::I64);
 }
 
@@ -106,7 +110,7 @@ Expected<Expr> scattered_offset(GroupLowering& lowering, const DomainOutput& out
   const Value* const indices = has_indices ? scatter.operand(kWriteIndices) : nullptr;
   if (indices == nullptr) return offset;
   const Index at = index_in_update(math, output, index);
-  OPWELD_TRY(const Expr start, write_index(lowering, indices, at.front()));
+  OPWELD_TRY(const Expr start, write_index(lowering, indices, at.front(), where));
   if (scatter.attributes().text("mode") != "circular") {
     check_range(lowering, scatter, at.front(), start, where);
     return program.add(offset, program.mul(start, stride));
