@@ -2,9 +2,11 @@
 //
 // Alone, an attention shares out blocks of rows of each head; in a chain a task has all heads of
 // its rows, so that there are fewer tasks, of unequal length where a mask is causal. What a chain
-// saves is the way of the attention's result to memory and back, and a kernel. From where that
-// outweighs the other has not been measured; until it is, such chains are made where they are asked
-// for.
+// saves is the way of the attention's result to memory and back, and a kernel. On two cores that
+// never paid: of two kernels' time, a chain of an attention, its projection and a norm took 1.26 to
+// 1.36 times at 512 queries, 1.03 to 1.13 at 2048, and as long for eight short sequences (`opweld
+// bench` with and without --attention-chains). So such chains are made where they are asked for:
+// they are for machines on which a launch or a byte costs more.
 #include <algorithm>
 
 #include "fusion/legality/legality.h"
