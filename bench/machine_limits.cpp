@@ -9,10 +9,6 @@
 // threads as asked for, every thread on data of its own.
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 #include <algorithm>
 #include <cstddef>
@@ -21,6 +17,7 @@
 #include <memory>
 #include <thread>
 
+#include "amx_tiles.h"
 #include "support/memory_block.h"
 
 namespace {
@@ -139,29 +136,6 @@ void Bfloat16Dot(benchmark::State& state) {
 constexpr std::int64_t kTileFlops = 2 * 16 * 16 * 32;
 constexpr int kTileSums = 4;
 constexpr int kTileSteps = 1024;
-
-#if defined(__linux__)
-// Tile registers are for those who ask for them; threads have what their process has.
-bool may_use_tiles() {
-  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
-  constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
-  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return granted;
-}
-#else
-bool may_use_tiles() {
-  return false;
-}
-#endif
-
-// As large as tiles can be: 16 rows of 64 bytes.
-struct alignas(64) TileShapes {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
 
 // Two tiles by two, as a kernel would have them: four sums hide the latency of a product.
 [[gnu::target("amx-tile,amx-bf16")]] void tile_steps(const TileShapes& shapes, float* memory) {

@@ -7,35 +7,15 @@
 #include <cstring>
 #include <memory>
 
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
+#include "amx_tiles.h"
 #include "support/memory_block.h"
 
 namespace {
 
-// Tile registers are for those who ask for them.
-bool may_use_tiles() {
-#if defined(__linux__)
-  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
-  constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
-  return __builtin_cpu_supports("amx-bf16") != 0 &&
-         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-#else
-  return false;
-#endif
+bool has_tiles() {
+  return __builtin_cpu_supports("amx-bf16") != 0 && may_use_tiles();
 }
 
-// As large as tiles can be: 16 rows of 64 bytes.
-struct alignas(64) TileShapes {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
 constexpr TileShapes kShapes;
 
 constexpr int kStep = 32;                  // of depth
@@ -102,7 +82,7 @@ constexpr int row_bytes(std::int64_t depth) {
 // after the other. Arguments: depth, dot depth, panels.
 template <Load load>
 void Panels(benchmark::State& state) {
-  if (!may_use_tiles()) {
+  if (!has_tiles()) {
     state.SkipWithError("this processor has no bf16 tiles, or the system keeps them back");
     return;
   }

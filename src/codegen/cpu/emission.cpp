@@ -115,4 +115,22 @@ Emission::Values Emission::branch(llvm::Value* condition, FunctionRef<Values()> 
   return values;
 }
 
+void Emission::loop(const llvm::Twine& name, llvm::Value* end, std::int64_t step,
+                    FunctionRef<void(llvm::Value* variable)> body) {
+  llvm::BasicBlock* const before = builder.GetInsertBlock();
+  llvm::BasicBlock* const inside = new_block(name);
+  llvm::BasicBlock* const after = new_block("loop.end");
+  llvm::Value* const zero = builder.getInt64(0);
+  builder.CreateCondBr(builder.CreateICmpSLT(zero, end), inside, after);
+  builder.SetInsertPoint(inside);
+  auto* const variable = builder.CreatePHI(builder.getInt64Ty(), 2);
+  variable->addIncoming(zero, before);
+  body(variable);
+  llvm::Value* const next =
+      builder.CreateNSWAdd(variable, builder.getInt64(static_cast<std::uint64_t>(step)));
+  variable->addIncoming(next, builder.GetInsertBlock());
+  builder.CreateCondBr(builder.CreateICmpSLT(next, end), inside, after);
+  builder.SetInsertPoint(after);
+}
+
 }  // namespace opweld::cpu

@@ -83,6 +83,9 @@ struct Lanes {
   int accumulator = 0;          // which accumulator reductions over the lanes go to
 };
 
+// Bytes that one prefetch brings.
+inline constexpr int kCacheLine = 64;
+
 struct Emission {
   Emission(const tile::TileProgram& tile_program, int bits, llvm::Module& llvm_module)
       : program(tile_program),
@@ -112,6 +115,10 @@ struct Emission {
   [[nodiscard]] llvm::Constant* lane_numbers() const;
   // A slot in the frame, which LLVM's SROA turns into registers.
   llvm::AllocaInst* new_alloca(llvm::Type* type, const llvm::Twine& name);
+  // for (variable = 0; variable < end; variable += step), all i64. It is no scope of its own: what
+  // is emitted in its body may be used nowhere else.
+  void loop(const llvm::Twine& name, llvm::Value* end, std::int64_t step,
+            FunctionRef<void(llvm::Value* variable)> body);
   llvm::BasicBlock* new_block(const llvm::Twine& name);
   // then() or otherwise(), each giving as many values of the same types, or none; those of the
   // branch taken. Nothing else that they emit may be read elsewhere.

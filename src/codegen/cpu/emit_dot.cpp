@@ -14,7 +14,6 @@ namespace {
 // How many steps of depth a loop iteration takes.
 constexpr int kDepthUnroll = 4;
 // Bytes that one prefetch brings.
-constexpr int kCacheLine = 64;
 
 // The widest vectors that rows of the tile are made of.
 int dot_lanes(const tile::Dot& dot, int full_lanes) {

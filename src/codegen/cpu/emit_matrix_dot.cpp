@@ -46,7 +46,6 @@ constexpr std::array<std::uint8_t, 64> whole_tiles() {
 
 constexpr std::uint64_t kF32Bytes = 4;
 constexpr std::uint64_t kBf16Bytes = 2;
-constexpr std::uint64_t kCacheLine = 64;  // what one prefetch brings
 
 }  // namespace
 
@@ -158,7 +157,7 @@ void MatrixDotEmitter::multiply(const Operands& operands, int row_tiles) {
   };
   branch(operands.from_zero, zero_sums, load_sums);
 
-  loop("matrix.depth", operands.depth, tile::kMatrixDepth, [&](llvm::Value* k) {
+  emission_.loop("matrix.depth", operands.depth, tile::kMatrixDepth, [&](llvm::Value* k) {
     step(operands, row_tiles, k);
     if (operands.ahead != nullptr) fetch_ahead(operands, k);
   });
@@ -169,29 +168,11 @@ void MatrixDotEmitter::multiply(const Operands& operands, int row_tiles) {
   });
 }
 
-void MatrixDotEmitter::loop(const char* name, llvm::Value* end, std::uint64_t step,
-                            FunctionRef<void(llvm::Value*)> body) {
-  auto& builder = emission_.builder;
-  llvm::BasicBlock* const before = builder.GetInsertBlock();
-  llvm::BasicBlock* const inside = emission_.new_block(name);
-  llvm::BasicBlock* const after = emission_.new_block(llvm::Twine(name) + ".end");
-  llvm::Value* const zero = builder.getInt64(0);
-  builder.CreateCondBr(builder.CreateICmpSLT(zero, end), inside, after);
-  builder.SetInsertPoint(inside);
-  auto* const variable = builder.CreatePHI(builder.getInt64Ty(), 2);
-  variable->addIncoming(zero, before);
-  body(variable);
-  llvm::Value* const next = builder.CreateNUWAdd(variable, builder.getInt64(step));
-  variable->addIncoming(next, builder.GetInsertBlock());
-  builder.CreateCondBr(builder.CreateICmpSLT(next, end), inside, after);
-  builder.SetInsertPoint(after);
-}
-
 void MatrixDotEmitter::fetch_ahead(const Operands& operands, llvm::Value* k) {
   auto& builder = emission_.builder;
   llvm::Value* const step = builder.CreateUDiv(k, builder.getInt64(tile::kMatrixDepth));
   llvm::Value* const start = after(operands.ahead, builder.CreateMul(step, operands.ahead_stride));
-  loop("matrix.ahead", operands.ahead_stride, kCacheLine, [&](llvm::Value* byte) {
+  emission_.loop("matrix.ahead", operands.ahead_stride, kCacheLine, [&](llvm::Value* byte) {
     // To read, kept in the second-level cache and beyond, as data.
     builder.CreateIntrinsic(
         llvm::Intrinsic::prefetch, {operands.ahead->getType()},

@@ -33,8 +33,6 @@ class MatrixDotEmitter {
   // What the step at k fetches ahead.
   void fetch_ahead(const Operands& operands, llvm::Value* k);
   // for (variable = 0; variable < end; variable += step)
-  void loop(const char* name, llvm::Value* end, std::uint64_t step,
-            FunctionRef<void(llvm::Value* variable)> body);
   void branch(llvm::Value* condition, FunctionRef<void()> then, FunctionRef<void()> otherwise);
   void load(int tile, llvm::Value* address, llvm::Value* stride);
   llvm::Value* after(llvm::Value* address, llvm::Value* bytes);

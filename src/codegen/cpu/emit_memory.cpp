@@ -119,7 +119,6 @@ void MemoryEmitter::store_where(const Place& place, llvm::Value* elements, llvm:
 }
 
 void MemoryEmitter::prefetch(const Access& access) {
-  constexpr int kCacheLine = 64;
   const Place from = place(access);
   if (from.kind == Place::Kind::Scattered || from.kind == Place::Kind::Strided) return;
   const bool contiguous = from.kind == Place::Kind::Contiguous;

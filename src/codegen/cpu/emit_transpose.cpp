@@ -89,12 +89,12 @@ void TransposeEmitter::emit(const tile::Transpose& statement) {
   llvm::Value* const row_end =
       rounded(operands.rows, tile::kTransposedBytes / operands.unit_bytes());
   llvm::Value* const column_end = rounded(operands.columns, tile::kTransposedRows);
-  loop("transpose.column", column_end, lanes, [&](llvm::Value* column) {
+  emission_.loop("transpose.column", column_end, lanes, [&](llvm::Value* column) {
     llvm::Value* const to_row = builder.CreateGEP(builder.getInt8Ty(), operands.to,
                                                   builder.CreateMul(column, operands.to_stride));
     llvm::Value* const columns_whole =
         builder.CreateICmpSLE(builder.CreateAdd(column, number(lanes)), operands.columns);
-    loop("transpose.row", row_end, rows_at_once, [&](llvm::Value* row) {
+    emission_.loop("transpose.row", row_end, rows_at_once, [&](llvm::Value* row) {
       llvm::Value* const rows_whole =
           builder.CreateICmpSLE(builder.CreateAdd(row, number(rows_at_once)), operands.rows);
       const Words words = emission_.branch(
@@ -214,23 +214,6 @@ TransposeEmitter::Words TransposeEmitter::transposed(const Words& rows) {
     }
   }
   return result;
-}
-
-void TransposeEmitter::loop(const llvm::Twine& name, llvm::Value* end, int step,
-                            FunctionRef<void(llvm::Value*)> body) {
-  auto& builder = emission_.builder;
-  llvm::BasicBlock* const before = builder.GetInsertBlock();
-  llvm::BasicBlock* const inside = emission_.new_block(name);
-  llvm::BasicBlock* const after = emission_.new_block("transpose.end");
-  builder.CreateCondBr(builder.CreateICmpSLT(number(0), end), inside, after);
-  builder.SetInsertPoint(inside);
-  auto* const variable = builder.CreatePHI(builder.getInt64Ty(), 2);
-  variable->addIncoming(number(0), before);
-  body(variable);
-  llvm::Value* const next = builder.CreateNSWAdd(variable, number(step));
-  variable->addIncoming(next, builder.GetInsertBlock());
-  builder.CreateCondBr(builder.CreateICmpSLT(next, end), inside, after);
-  builder.SetInsertPoint(after);
 }
 
 llvm::Value* TransposeEmitter::number(std::int64_t value) {

@@ -6,7 +6,6 @@
 #include "codegen/cpu/emission.h"
 #include "codegen/cpu/emit_expr.h"
 #include "codegen/cpu/emit_memory.h"
-#include "support/function_ref.h"
 
 namespace opweld::cpu {
 
@@ -27,8 +26,6 @@ class TransposeEmitter {
   llvm::Value* load_row(const Operands& operands, llvm::Value* row, llvm::Value* column,
                         llvm::Value* mask);
   Words transposed(const Words& rows);
-  void loop(const llvm::Twine& name, llvm::Value* end, int step,
-            FunctionRef<void(llvm::Value*)> body);
   llvm::Value* number(std::int64_t value);
 
   Emission& emission_;
