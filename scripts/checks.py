@@ -42,9 +42,9 @@ def tracked_files() -> list[Path]:
     return [path for path in paths if (ROOT / path).is_file()]
 
 
-def run_tool(command: list[str]) -> str:
+def run_tool(command: list[str], folder: Path = ROOT) -> str:
     """Runs a checker; its output when it objects, nothing when it is content."""
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if result.returncode == 0:
         return ""
     return (result.stdout + result.stderr).strip() or f"{command[0]} exited {result.returncode}"
@@ -79,6 +79,17 @@ def ruff(*arguments: str) -> str:
     return run_tool([str(Path(sys.executable).parent / "ruff"), *arguments])
 
 
+def node_tool(script: str, *arguments: str) -> str:
+    """A tool of web/package-lock.json over web/, run by the Node that lies beside this Python."""
+    node = str(Path(sys.executable).parent / "node")
+    return run_tool([node, f"node_modules/{script}", *arguments], ROOT / "web")
+
+
+def biome(*arguments: str) -> str:
+    """Format and lint of the page's sources; the settings stand in web/biome.json."""
+    return node_tool("@biomejs/biome/bin/biome", *arguments, "--colors=off")
+
+
 def shellcheck() -> str:
     """Shell scripts, those without a suffix included."""
     files = [str(path) for path in tracked_files() if is_shell(path)]
@@ -101,6 +112,8 @@ QUICK_CHECKS: dict[str, Callable[[], str]] = {
     "ruff format": lambda: ruff("format", "--check", "--quiet"),
     "ruff check": lambda: ruff("check", "--quiet"),
     "shellcheck": shellcheck,
+    "biome": lambda: biome("ci"),
+    "tsc": lambda: node_tool("typescript/bin/tsc"),
 }
 DEPTHS = {
     "--fast": QUICK_CHECKS,
@@ -129,6 +142,7 @@ def fix_all() -> int:
     problems = [clang_format(fix=True)]
     for arguments in (("check", "--fix-only"), ("format",), ("check",)):
         problems.append(ruff(*arguments, "--quiet"))
+    problems.append(biome("check", "--write"))
     remaining = "\n".join(filter(None, problems))
     print(remaining or ">> formatted")
     return 1 if remaining else 0

@@ -1,10 +1,11 @@
 """Runs test suites and counts: `./dev test`.
 
 The suites are `lint` (each check counts as one test), `unit` (the C++ tests, after the release
-build, which counts as one), `python` (pytest), `onnx` (ONNX's node tests) and `sanitize` (the C++
-tests that read what a user hands over, under the address and undefined-behaviour sanitizers). A
-skipped test counts as failed: a test that does not run proves nothing. So does a suite in which no
-test ran. The last line is `N passed, N failed`.
+build, which counts as one), `python` (pytest), `onnx` (ONNX's node tests), `sanitize` (the C++
+tests that read what a user hands over, under the address and undefined-behaviour sanitizers) and
+`web` (the page of `opweld report`: its functions in Node, the whole of it in a browser). A skipped
+test counts as failed: a test that does not run proves nothing. So does a suite in which no test
+ran. The last line is `N passed, N failed`.
 """
 
 import os
@@ -144,12 +145,25 @@ def sanitize_suite() -> Count:
     return built + ctest("asan", "-R", f"^({'|'.join(names)})\\.")
 
 
+def web_suite() -> Count:
+    """The page of `opweld report`: its functions in Node, then reports of models in Chromium."""
+    built = build("release")
+    made = run([sys.executable, "-m", "tests.python.web_reports", str(ROOT / "build/web-tests")])
+    report = fresh_report("web")
+    command = [str(Path(sys.executable).parent / "node"), "--test"]
+    for reporter, destination in (("spec", "stdout"), ("junit", str(report))):
+        command += [f"--test-reporter={reporter}", f"--test-reporter-destination={destination}"]
+    code = run([*command, "web/tests/*.test.ts"])
+    return Count(failed=built.failed + int(made != 0)) + count_junit(report, code)
+
+
 SUITES: dict[str, Callable[[], Count]] = {
     "unit": unit_suite,
     "lint": lint_suite,
     "python": python_suite,
     "onnx": onnx_suite,
     "sanitize": sanitize_suite,
+    "web": web_suite,
 }
 
 

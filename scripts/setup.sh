@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Set-up for ./dev, which sources this: Debian packages and the Python environment. Every step
-# first looks whether it is needed, so that a repeated run costs nothing.
+# Set-up for ./dev, which sources this: Debian packages and the Python environment; web.sh has the
+# part that is about the page of opweld report. Every step first looks whether it is needed, so that a
+# repeated run costs nothing.
 
 # Everything kept between runs lives here, outside the tree, and is safe to delete.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/opweld
@@ -112,5 +113,6 @@ setup() {
   setup_packages base "${base_packages[@]}"
   setup_venv
   setup_python dev demo
+  setup_npm
   say "set-up: nothing missing"
 }

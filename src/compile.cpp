@@ -15,8 +15,8 @@
 #include "rewrite/pipeline.h"
 #include "support/log.h"
 #include "target/target.h"
+#include "tile/estimate.h"
 #include "tile/lower.h"
-#include "tile/pressure.h"
 
 namespace opweld {
 
@@ -29,12 +29,14 @@ class Compiler {
   Expected<Compiled> run(Graph graph) {
     OPWELD_TRY(target_, find_target(options_.target));
     threads_ = options_.threads > 0 ? options_.threads : target_.cores;
+    scheduled_ = on_threads(target_, threads_);
 
     // What the importer or the user built must be well formed.
     OPWELD_CHECK(pass("verify", [&]() { return verify(graph); }));
     dump("verify", [&]() { return to_text(graph); });
 
     // Simplify the graph, and find the library's operators in whatever spelling they came.
+    if (options_.history) history_.emplace(graph);
     RewriteOptions rewriting;
     rewriting.strict = options_.strict;
     rewriting.raise = options_.level != FusionLevel::None;
@@ -42,6 +44,7 @@ class Compiler {
     for (const RewritePass& rewrite : rewrite_passes(rewriting)) {
       OPWELD_CHECK(pass(rewrite.name, [&]() { return rewrite.run(graph); }));
       if (options_.verify_passes) OPWELD_CHECK(verify(graph));
+      if (history_) history_->record(rewrite.name, graph);
       dump(rewrite.name, [&]() { return to_text(graph); });
     }
 
@@ -78,7 +81,7 @@ class Compiler {
       return executable ? Status() : tl::unexpected(executable.error());
     }));
     Compiled compiled{std::move(*executable), std::move(times_), std::move(tunable_),
-                      std::move(notes_)};
+                      std::move(notes_), std::move(history_)};
     log_decisions(compiled);
     return compiled;
   }
@@ -101,7 +104,10 @@ class Compiler {
     if (options_.dump && options_.dump_after == name) options_.dump(name, text());
   }
 
-  tile::LowerOptions lower_options() const { return {&target_, options_.strict}; }
+  // Blocks are cut for the threads that there are: they change no bit of a result. What shares a
+  // kernel is decided for the target as a whole (make_plans), since a chain rounds in other places
+  // than the kernels that it replaces.
+  tile::LowerOptions lower_options() const { return {&scheduled_, options_.strict}; }
 
   // Of each version, under what it asks of sizes.
   template <typename Text>
@@ -128,11 +134,14 @@ class Compiler {
     planning.level = options_.level;
     planning.target = &target_;
     planning.without = options_.without;
+    planning.rules = options_.rules;
     planning.attention_chains = options_.attention_chains;
-    planning.oracle = [this](const Graph& group, KernelKind kind) -> Expected<Pressure> {
-      OPWELD_TRY(const auto lowered, tile::lower(group, kind, lower_options(), "group"));
-      return tile::estimate_pressure(lowered, target_);
-    };
+    planning.oracle = remembered([this](const Graph& group, KernelKind kind) {
+      return tile::lower(group, kind, {&target_, options_.strict}, "group")
+          .map([this](tile::LoweredKernel kernel) {
+            return tile::estimate(std::move(kernel), target_);
+          });
+    });
     OPWELD_TRY(auto plans, plan_versions(graph, planning));
     for (FusionPlan& plan : plans) versions.push_back({std::move(plan), {}});
     return {};
@@ -150,14 +159,14 @@ class Compiler {
     for (const auto& [name, size] : sizes) figures.push_back(fmt::format(", {} = {}", name, size));
     log.line(LogLevel::Info, fmt::format("AutoFusion: graph '{}' at level {}{}", graph.name(),
                                          to_string(plan.level), fmt::join(figures, "")));
-    if (const auto kernels = fusion_log(plan, sizes, false)) {
-      for (const std::string& line : *kernels) log.line(LogLevel::Info, line);
-    } else {
-      log.line(LogLevel::Info, "AutoFusion: no figures: " + kernels.error().message);
-    }
-    if (log.enabled(LogLevel::Debug)) {
-      for (const std::string& line : kept_edges_log(plan)) log.line(LogLevel::Debug, line);
-    }
+    const auto say = [&](LogLevel level, const Expected<std::vector<std::string>>& lines) {
+      if (!lines) return log.line(level, "AutoFusion: no figures: " + lines.error().message);
+      for (const std::string& line : *lines) log.line(level, line);
+    };
+    const auto kernels = fusion_log(plan, sizes, false);
+    say(LogLevel::Info, kernels);
+    if (kernels && kernels->empty()) log.line(LogLevel::Info, nothing_fused_line(plan));
+    if (log.enabled(LogLevel::Debug)) say(LogLevel::Debug, edge_log(plan, sizes));
     for (const std::string& line : compiled.tuning_log(executable.version_for(sizes))) {
       log.line(LogLevel::Info, line);
     }
@@ -271,10 +280,12 @@ class Compiler {
 
   const CompileOptions& options_;
   Target target_;
+  Target scheduled_;  // with as many cores as there are threads to run on
   int threads_ = 1;
   std::vector<PassTime> times_;
   std::vector<TunableKernel> tunable_;
   std::vector<std::string> notes_;
+  std::optional<History> history_;
 };
 
 }  // namespace

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fusion/plan.h"
 #include "graph/graph.h"
+#include "rewrite/history.h"
 #include "runtime/executable.h"
 #include "support/expected.h"
 #include "tune/tuning.h"
@@ -21,6 +23,7 @@ struct CompileOptions {
   // Strict numerics: every intermediate is rounded as if stored and no rewrite changes a value, so
   // that a fused result is bit-identical to the unfused one.
   bool strict = false;
+  RuleSet rules = RuleSet::Full;
   // Nothing is welded into kernels of these schedules.
   std::vector<KernelKind> without;
   // Weld an attention to the projection behind it: a kernel less, and its result moved nowhere, for
@@ -29,6 +32,9 @@ struct CompileOptions {
   bool verify_passes = false;  // run the verifier after every pass
   // Keep the weights in the executable's graph beside the packed ones, so that it can be evaluated.
   bool keep_constants = false;
+  // Keep a history of the rewrites, by which operators of the model are found again that became
+  // parts of others.
+  bool history = false;
   // What was measured on this machine, for kernels to take their block sizes from; null: these
   // follow from the target alone. Entries that a kernel does not offer count for nothing.
   std::shared_ptr<const Tuning> tuning;
@@ -61,6 +67,7 @@ struct Compiled {
   // Kernels that are calls because no schedule served them, with the reason, and caches that are
   // copied although they need not be.
   std::vector<std::string> notes;
+  std::optional<History> history;  // where it was asked for
 
   [[nodiscard]] double seconds() const;
   // "Tuning: FusedKernel_3 (matmul + gelu): panels 4, 7.2 % faster than the default at s = 128",

@@ -68,6 +68,7 @@ class Tuner {
     plain.keep_constants = true;
     plain.dump_after.clear();
     OPWELD_TRY(Compiled compiled, compile(graph.clone(), plain));
+    scheduled_ = on_threads(target_, compiled.executable.threads());
     OPWELD_TRY(sizes_, bind_symbols(compiled.executable.graph(), inputs));
     OPWELD_CHECK(find_classes(compiled, inputs));
     deadline_ = now() + tuning_.seconds;
@@ -205,12 +206,13 @@ class Tuner {
   static std::string out_of_time() { return "the default for now, since time is up"; }
 
   tile::LowerOptions lowering(const tile::Blocking& blocking) const {
-    return {&target_, options_.strict, blocking};
+    return {&scheduled_, options_.strict, blocking};
   }
 
   const CompileOptions& options_;
   const TuneOptions& tuning_;
   Target target_;
+  Target scheduled_;  // what kernels are lowered for
   Bindings sizes_;
   Tuning known_;
   std::vector<KernelClass> classes_;

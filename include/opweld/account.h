@@ -15,7 +15,8 @@ struct KernelAccount {
   std::string kind;       // the family of schedules: "map", "row", "contract", "attention" ...
   std::string operators;  // as people read them: "matmul + add + gelu"
   std::string layer;      // the layer that its operators share; may be empty
-  std::vector<std::string> sources;  // its operators, by their names in the user's model
+  // All operators of the user's model that it does the work of, by their names there.
+  std::vector<std::string> sources;
   std::int64_t bytes_read = 0;
   std::int64_t bytes_written = 0;
   // In a single launch, how many barriers are before it: kernels of the same stretch run beside
@@ -34,13 +35,17 @@ struct EdgeAccount {
   std::string detail;      // "3 readers"; may be empty
   std::string remedy;      // what a user can do
   std::int64_t bytes = 0;  // that fusing saves (fused) or would save
+  // Operations that it adds or would add, where the consumer computes the producer anew for every
+  // element that it reads.
+  std::int64_t flops = 0;
 };
 
 struct Account {
   std::vector<KernelAccount> kernels;  // in order of execution; in a single launch see `stretch`
   std::vector<EdgeAccount> edges;
   // "AutoFusion: matmul + add -> FusedKernel_3 [layers.0] saves 1.2 MB, 1 kernel" for every fused
-  // kernel, then "AutoFusion: keep A | B: ..." for every edge that was kept.
+  // kernel, then "AutoFusion: keep A | B: fork (3 readers) [F-FORK] hint: ..." for every edge that
+  // was kept.
   std::vector<std::string> log;
   // "Tuning: FusedKernel_3 (matmul + gelu): panels 4, 7.2 % faster than the default at s = 128" for
   // every kernel whose block sizes were measured to be better than the default's.

@@ -77,7 +77,7 @@ class OPWELD_API Program {
   // What was fused and what that moves, at the given values of all symbols of the inputs.
   [[nodiscard]] Result<Account> account(const SymbolValues& values = {}) const;
   // The same as one JSON object: "level", "sizes", "conditions", "kernels", "edges", "layers",
-  // "totals", "log", "tuning".
+  // "equal_layers", "totals", "log", "tuning". `opweld diff` compares two of them.
   [[nodiscard]] Result<std::string> account_json(const SymbolValues& values = {}) const;
 
   [[nodiscard]] double compile_seconds() const;

@@ -138,6 +138,7 @@ Result<Program> Model::compile(const CompileSettings& settings) const {
   options.threads = settings.threads;
   options.target = settings.target;
   options.strict = settings.numerics == Numerics::Strict;
+  options.history = true;
   Graph graph = state_->graph.clone();
   for (const auto& [output, input] : settings.in_place) {
     if (const Status declared = declare_in_place(graph, output, input); !declared) {

@@ -7,6 +7,7 @@
 #include "api/convert.h"
 #include "fusion/reasons.h"
 #include "report/account.h"
+#include "runtime/oversize.h"
 
 namespace opweld {
 
@@ -185,15 +186,25 @@ Expected<Bindings> check_values(const Graph& graph, const SymbolValues& values) 
   return bindings;
 }
 
-Expected<KernelAccount> kernel_account(const Kernel& kernel, const Bindings& bindings) {
+ModelNames names_of(const detail::ProgramState& program) {
+  const Compiled& compiled = program.compiled;
+  return {compiled.executable.graph(), compiled.history ? &*compiled.history : nullptr};
+}
+
+Expected<KernelAccount> kernel_account(const Kernel& kernel, const Bindings& bindings,
+                                       const ModelNames& names) {
   KernelAccount account;
   account.name = kernel.name;
   account.kind = to_string(kernel.kind);
   account.operators = kernel.label;
   account.layer = kernel.scope;
-  for (const Node* node : kernel.nodes) account.sources.push_back(node->display_name());
-  OPWELD_TRY(account.bytes_read, FusionPlan::bytes_read(kernel).evaluate(bindings));
-  OPWELD_TRY(account.bytes_written, FusionPlan::bytes_written(kernel).evaluate(bindings));
+  account.sources = sources_of(kernel, names);
+  const auto read = FusionPlan::bytes_read(kernel).evaluate(bindings);
+  if (!read) return too_large(kernel, read.error(), bindings);
+  const auto written = FusionPlan::bytes_written(kernel).evaluate(bindings);
+  if (!written) return too_large(kernel, written.error(), bindings);
+  account.bytes_read = *read;
+  account.bytes_written = *written;
   return account;
 }
 
@@ -210,7 +221,10 @@ Expected<EdgeAccount> edge_account(const Verdict& verdict, const Bindings& bindi
     account.sentence = why.sentence;
     account.remedy = why.remedy;
   }
-  OPWELD_TRY(account.bytes, verdict.bytes_saved.evaluate(bindings));
+  const auto bytes = verdict.bytes_saved.evaluate(bindings);
+  if (!bytes) return too_large(*verdict.value, bindings);
+  account.bytes = *bytes;
+  OPWELD_TRY(account.flops, verdict.flops_added.evaluate(bindings));
   return account;
 }
 
@@ -224,8 +238,9 @@ Expected<Account> make_account(const detail::ProgramState& program, const Symbol
   Account account;
   account.launches = launches.launches;
   account.barriers = launches.barriers;
+  const ModelNames names = names_of(program);
   for (const Kernel& kernel : plan.kernels) {
-    OPWELD_TRY(KernelAccount entry, kernel_account(kernel, bindings));
+    OPWELD_TRY(KernelAccount entry, kernel_account(kernel, bindings, names));
     if (!launches.stretch_of.empty()) entry.stretch = launches.stretch_of[account.kernels.size()];
     account.bytes_read += entry.bytes_read;
     account.bytes_written += entry.bytes_written;
@@ -246,8 +261,9 @@ Expected<std::string> make_json(const detail::ProgramState& program, const Symbo
   OPWELD_TRY(const Bindings bindings, check_values(executable.graph(), values));
   OPWELD_TRY(const LaunchAccount launches, executable.launches(bindings, program.single_launch));
   const std::size_t version = executable.version_for(bindings);
+  const ModelNames names = names_of(program);
   return explain_json(executable.versions()[version].plan, bindings, launches,
-                      program.compiled.tuning_log(version));
+                      program.compiled.tuning_log(version), &names);
 }
 
 }  // namespace

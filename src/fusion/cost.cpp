@@ -9,9 +9,6 @@
 
 namespace opweld {
 
-namespace {
-
-// Every symbol at the nominal size, as far as its range and divisibility allow that.
 Bindings nominal_bindings(std::span<const Dim> dims, std::int64_t nominal_size) {
   std::vector<std::shared_ptr<const SymbolInfo>> symbols;
   for (const Dim& dim : dims) dim.collect_symbols(symbols);
@@ -24,8 +21,6 @@ Bindings nominal_bindings(std::span<const Dim> dims, std::int64_t nominal_size) 
   }
   return bindings;
 }
-
-}  // namespace
 
 double nominal_value(const Dim& dim, std::int64_t nominal_size) {
   const auto value = dim.evaluate(nominal_bindings({&dim, 1}, nominal_size));
@@ -81,6 +76,54 @@ double boundary_bytes(const Group& group, std::int64_t nominal) {
 
 }  // namespace
 
+namespace {
+
+// Sizes of the index spaces that groups walk: a few shapes, which many nodes have.
+class Spaces {
+ public:
+  Dim elements(const Value* value) {
+    const Shape& shape = value->shape();
+    const auto known = std::ranges::find(known_, shape, &std::pair<Shape, Dim>::first);
+    if (known != known_.end()) return known->second;
+    return known_.emplace_back(shape, value->type().num_elements()).second;
+  }
+
+  // Of all spaces that the group walks, each size once: the largest is the maximum of these.
+  std::vector<Dim> sizes_of(const Group& group) {
+    std::vector<Dim> sizes;
+    const auto add = [&](const Value* value) {
+      const Dim size = elements(value);
+      if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
+    };
+    for (const Node* node : group.nodes) {
+      add(scatters_in_place(*node) ? node->operand(1) : node->result());
+      if (op_def(*node).trait == FusionTrait::Reduce) add(node->operand(0));
+    }
+    return sizes;
+  }
+
+ private:
+  std::vector<std::pair<Shape, Dim>> known_;
+};
+
+}  // namespace
+
+Dim flops_added(const Group& producer, const Group& consumer) {
+  if (producer.kind != KernelKind::Map) return 0;
+  Spaces spaces;
+  const std::vector<Dim> sizes = spaces.sizes_of(consumer);
+  Dim flops = 0;
+  for (const Node* node : producer.nodes) {
+    const auto each = static_cast<std::int64_t>(flops_per_element(*node));
+    if (each == 0) continue;
+    const Dim elements = spaces.elements(node->result());
+    Dim most = elements;
+    for (const Dim& size : sizes) most = max(most, size);
+    flops += (most - elements) * Dim(each);
+  }
+  return flops;
+}
+
 FusionGain estimate_gain(const MergeCandidate& candidate, const PlanOptions& options) {
   const std::int64_t nominal = options.nominal_size;
   FusionGain gain;
@@ -103,6 +146,53 @@ FusionGain estimate_gain(const MergeCandidate& candidate, const PlanOptions& opt
   gain.seconds = gain.bytes_saved / target.bandwidth + (two_kernels ? target.launch_seconds : 0) -
                  gain.flops_added / target.peak_flops;
   return gain;
+}
+
+namespace {
+
+double compute_seconds(const Work& work, const Target& target, int cores) {
+  constexpr double kFlopsPerMultiplyAdd = 2;
+  const double instruction_flops = kFlopsPerMultiplyAdd * target.lanes(byte_size(DType::F32));
+  double seconds =
+      work.vector_multiply_adds * kFlopsPerMultiplyAdd / (kReachedOfFlops * target.peak_flops) +
+      work.instructions * instruction_flops / (kReachedOfIssue * target.peak_flops);
+  if (work.matrix_multiply_adds > 0) {
+    seconds += work.matrix_multiply_adds * kFlopsPerMultiplyAdd /
+               (kReachedOfMatrixFlops * target.matrix_flops);
+  }
+  // The cores that have one task more than others tell when all is done.
+  const double rounds = std::ceil(work.tasks / cores);
+  return work.tasks > 0 ? seconds * rounds / work.tasks : 0;
+}
+
+Expected<double> bytes_of(const std::vector<Value*>& values, const Bindings& sizes) {
+  double bytes = 0;
+  for (const Value* value : values) {
+    OPWELD_TRY(const std::int64_t each, value->type().num_bytes().evaluate(sizes));
+    bytes += static_cast<double>(each);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Expected<KernelCost> kernel_cost(const Kernel& kernel, const Work& work, const Target& target,
+                                 const Bindings& sizes, int threads) {
+  const int cores = threads > 0 ? threads : target.cores;
+  OPWELD_TRY(const std::int64_t read, FusionPlan::bytes_read(kernel).evaluate(sizes));
+  OPWELD_TRY(const std::int64_t written, FusionPlan::bytes_written(kernel).evaluate(sizes));
+  OPWELD_TRY(const double constants, bytes_of(kernel.constants, sizes));
+  // Of a constant a kernel may read but slices.
+  const double from_memory = std::min(constants, static_cast<double>(read));
+  const double passed_on = static_cast<double>(read + written) - from_memory;
+  const bool in_cache = passed_on <= static_cast<double>(target.l2_bytes) * cores;
+  KernelCost cost;
+  cost.memory_seconds = from_memory / target.bandwidth +
+                        passed_on / (in_cache ? target.cache_bandwidth * cores : target.bandwidth);
+  cost.compute_seconds = compute_seconds(work, target, cores);
+  // A single task is nobody else's to wait for.
+  cost.launch_seconds = work.tasks > 1 ? target.launch_seconds : 0;
+  return cost;
 }
 
 }  // namespace opweld

@@ -25,24 +25,58 @@ Groups::Groups(const Graph& graph) {
   std::vector<Node*> prologues;  // whose matmuls come behind them
   for (const auto& node : graph.nodes()) {
     if (node->op() == "constant") continue;
+    positions_[node.get()] = position;
     if (is_weight_prologue(*node)) {
-      positions_[node.get()] = position++;
       prologues.push_back(node.get());
-      continue;
+    } else {
+      auto group = std::make_unique<Group>();
+      group->id = position;
+      begin(*group, *node);
+      own_[node.get()] = group.get();
+      groups_.push_back(std::move(group));
     }
-    auto group = std::make_unique<Group>();
-    group->id = position;
-    group->kind = kind_of(*node);
-    group->nodes = {node.get()};
-    group->only_views = is_strided_view(*node);
-    by_node_[node.get()] = group.get();
-    positions_[node.get()] = position++;
-    groups_.push_back(std::move(group));
+    ++position;
   }
   for (Node* node : prologues) {
-    Group* const reader = by_node_.at(node->result()->uses().front().node);
-    reader->nodes.insert(reader->nodes.begin(), node);
-    by_node_[node] = reader;
+    Node* const reader = node->result()->uses().front().node;
+    prologues_[reader].push_back(node);
+    begin(*own_.at(reader), *reader);
+  }
+}
+
+void Groups::begin(Group& group, Node& node) {
+  group.nodes.clear();
+  if (const auto before = prologues_.find(&node); before != prologues_.end()) {
+    group.nodes = before->second;
+  }
+  group.nodes.push_back(&node);
+  group.kind = kind_of(node);
+  group.only_views = is_strided_view(node);
+  for (const Node* each : group.nodes) by_node_[each] = &group;
+}
+
+void Groups::dissolve(std::span<Group* const> groups) {
+  std::vector<Node*> nodes;
+  for (const Group* group : groups) {
+    nodes.insert(nodes.end(), group->nodes.begin(), group->nodes.end());
+  }
+  for (Node* node : nodes) {
+    if (const auto own = own_.find(node); own != own_.end()) begin(*own->second, *node);
+  }
+}
+
+void Groups::restore(std::span<const Group> groups) {
+  for (const Group& copy : groups) {
+    for (const Node* node : copy.nodes) {
+      if (const auto own = own_.find(node); own != own_.end()) own->second->nodes.clear();
+    }
+  }
+  for (const Group& copy : groups) {
+    Group& group = *own_.at(copy.nodes.back());
+    const int id = group.id;
+    group = copy;
+    group.id = id;
+    for (const Node* node : copy.nodes) by_node_[node] = &group;
   }
 }
 
@@ -85,6 +119,16 @@ bool Groups::merge_makes_cycle(const Group& producer, const Group& consumer) con
     }
   }
   return false;
+}
+
+bool Groups::feeds(const Group& producer, const Group& consumer) const {
+  return std::ranges::any_of(consumer.nodes, [&](const Node* node) {
+    return std::ranges::any_of(node->operands(), [&](const Value* operand) {
+      const Node* made_by = operand == nullptr ? nullptr : operand->producer();
+      const auto group = by_node_.find(made_by);
+      return group != by_node_.end() && group->second == &producer;
+    });
+  });
 }
 
 std::vector<Group*> Groups::in_order() {

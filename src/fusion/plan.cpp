@@ -27,7 +27,8 @@ Dim bytes_read_of(const Kernel& kernel, const Value* value) {
       continue;
     }
     if (use.index == 0 && scatters_in_place(*use.node)) continue;
-    if (use.node->op() != "slice") return whole;
+    const bool looks_up = use.index == 0 && use.node->op() == "gather";
+    if (use.node->op() != "slice" && !looks_up) return whole;
     slices += use.node->result()->type().num_bytes();
   }
   return min(slices, whole);  // slices may overlap
@@ -91,16 +92,6 @@ void complete_kernel(Kernel& kernel) {
   kernel.inputs.clear();
   kernel.constants.clear();
   kernel.outputs.clear();
-  std::vector<std::string> names;
-  std::vector<const Source*> named;
-  int operators = 0;
-  std::size_t nodes = 0;
-  for (const Node* node : kernel.nodes) {
-    operators += operators_of(*node);
-    nodes += is_weight_prologue(*node) ? 0 : 1;
-  }
-  names.reserve(kernel.nodes.size());
-  named.reserve(kernel.nodes.size());
   for (const Node* node : kernel.nodes) {
     for (Value* operand : node->operands()) {
       if (operand == nullptr || inside.contains(operand->producer())) continue;
@@ -115,20 +106,39 @@ void complete_kernel(Kernel& kernel) {
           uses.begin(), uses.end(), [&](const Use& use) { return !inside.contains(use.node); });
       if (read_outside || result->is_graph_output()) add_once(kernel.outputs, result);
     }
-    // An operator of the model that takes several nodes here is named once.
-    const Source& source = node->source();
-    // What only takes a merged result apart is named where nothing else is.
-    if (operators_of(*node) == 0 && operators > 0) continue;
-    const bool is_named = std::any_of(named.begin(), named.end(),
-                                      [&](const Source* other) { return *other == source; });
-    if (is_named && !source.name.empty()) continue;
-    named.push_back(&source);
-    names.push_back(source.op.empty() ? node->op() : source.op);
   }
+  int operators = 0;
+  std::size_t nodes = 0;
+  for (const Node* node : kernel.nodes) {
+    operators += operators_of(*node);
+    nodes += is_weight_prologue(*node) ? 0 : 1;
+  }
+  std::vector<std::string_view> names;
+  for (const Node* node : named_operators(kernel)) names.push_back(operator_name(*node));
   kernel.scope = common_scope(kernel.nodes);
   kernel.label = fmt::format("{}", fmt::join(names, " + "));
   const bool is_fused = nodes > 1 || operators > 1;
   kernel.name = fmt::format("{}_{}", is_fused ? "FusedKernel" : "Kernel", kernel.id);
+}
+
+std::string_view operator_name(const Node& node) {
+  return node.source().op.empty() ? node.op() : node.source().op;
+}
+
+std::vector<const Node*> named_operators(const Kernel& kernel) {
+  const bool any =
+      std::ranges::any_of(kernel.nodes, [](const Node* node) { return operators_of(*node) > 0; });
+  std::vector<const Node*> named;
+  for (const Node* node : kernel.nodes) {
+    // What only takes a merged result apart is named where nothing else is.
+    if (any && operators_of(*node) == 0) continue;
+    const Source& source = node->source();
+    const bool is_named =
+        std::ranges::any_of(named, [&](const Node* other) { return other->source() == source; });
+    if (is_named && !source.name.empty()) continue;
+    named.push_back(node);
+  }
+  return named;
 }
 
 Graph extract_group(const Kernel& kernel) {

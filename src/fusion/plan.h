@@ -13,6 +13,12 @@ namespace opweld {
 enum class KernelKind : std::uint8_t { Map, Row, Reduce, Contract, Chain, Attention, Move, Extern };
 std::string_view to_string(KernelKind kind);
 
+// Which rules decide what may share a kernel; see docs/fusion.md.
+enum class RuleSet : std::uint8_t {
+  Linear,  // the classic rules: no forks, nothing but linear data flow
+  Full,
+};
+
 // Stable codes; the table with sentence and remedy is in fusion/reasons.h.
 enum class ReasonCode : std::uint8_t {
   Fused,
@@ -25,12 +31,11 @@ enum class ReasonCode : std::uint8_t {
   Opaque,
   SideEffect,
   GraphOutput,
-  DTypeMismatch,
+  UnservedType,
   Limit,
   Cost,
   Level,
   Without,
-  UnknownShape,
 };
 
 // The one verdict on an edge (producer -> consumer, through `value`).
@@ -41,7 +46,10 @@ struct Verdict {
   ReasonCode code = ReasonCode::Fused;
   std::string detail;   // "3 readers", "needs 71 KiB of 48 KiB on chip"
   Dim bytes_saved = 0;  // boundary bytes that fusing saves (fused) or would save (refused)
-  int kernel = -1;      // the kernel that holds both, when fused
+  // Operations that it adds (fused) or would add (refused), since the consumer computes the
+  // producer anew for every element that it reads.
+  Dim flops_added = 0;
+  int kernel = -1;  // the kernel that holds both, when fused
 };
 
 struct Kernel {
@@ -72,8 +80,19 @@ struct SizeCondition {
   [[nodiscard]] bool holds(const Bindings& bindings) const;
 };
 
+// What the search for a better plan than the greedy one came to (fusion/search.h).
+struct SearchAccount {
+  // Of all kernels that are no calls, by the kernel model with unknown sizes at nominal ones.
+  double greedy_seconds = 0;
+  double seconds = 0;
+  int regions = 0;   // that were taken apart
+  int improved = 0;  // and put together otherwise
+  int siblings = 0;  // kernels that went into one beside them (fusion/siblings.h)
+};
+
 struct FusionPlan {
   FusionLevel level = FusionLevel::Auto;
+  SearchAccount search;
   // Sound for any sizes, but meant for those at which all of these hold; empty: for any.
   std::vector<SizeCondition> conditions;
   // Whether something was refused that pays where sizes are larger.
@@ -83,8 +102,8 @@ struct FusionPlan {
   std::vector<Verdict> verdicts;
 
   // Boundary bytes of a kernel: each tensor that crosses its edge, once; constants are read. Of a
-  // tensor that it reads in slices alone, the slices; of a cache that it writes into in place, what
-  // it writes.
+  // tensor that it reads in slices or looks up rows in, those; of a cache that it writes into in
+  // place, what it writes.
   [[nodiscard]] static Dim bytes_read(const Kernel& kernel);
   [[nodiscard]] static Dim bytes_written(const Kernel& kernel);
 
@@ -93,6 +112,13 @@ struct FusionPlan {
 
 // Fills inputs, constants, outputs, scope and label from the nodes.
 void complete_kernel(Kernel& kernel);
+
+// The nodes whose operators make up the kernel's label, in its order: one for each operator of the
+// model, though it may take several nodes.
+std::vector<const Node*> named_operators(const Kernel& kernel);
+
+// What the operator is called in the user's model, else here.
+std::string_view operator_name(const Node& node);
 
 // How many operators of the model it is: what its source says, and none for a prologue of weights.
 int operators_of(const Node& node);

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <map>
 
 #include "fusion/cost.h"
 #include "fusion/legality/legality.h"
+#include "fusion/merging.h"
+#include "fusion/search.h"
+#include "fusion/siblings.h"
 #include "ops/stored_weights.h"
 
 namespace opweld {
@@ -15,17 +19,16 @@ namespace {
 class Planner {
  public:
   Planner(const Graph& graph, const PlanOptions& options)
-      : graph_(graph), options_(options), groups_(graph) {}
+      : graph_(graph), options_(options), merging_(graph, options), groups_(merging_.groups()) {}
 
   FusionPlan run() {
-    if (options_.level == FusionLevel::Auto) {
-      for (Node* node : graph_.nodes_in_order()) {
-        if (groups_.has(node)) join_producers(*node);
-      }
-    }
     FusionPlan plan;
     plan.level = options_.level;
-    plan.more_when_larger = more_when_larger_;
+    if (options_.level == FusionLevel::Auto) merge(plan);
+    const auto& refusals = merging_.refusals();
+    plan.more_when_larger = std::any_of(refusals.begin(), refusals.end(), [](const auto& each) {
+      return each.second.allowed_when_larger;
+    });
     emit_kernels(plan);
     if (options_.many_rows) emit_conditions(plan);
     emit_verdicts(plan);
@@ -33,45 +36,27 @@ class Planner {
   }
 
  private:
-  using Edge = std::pair<const Node*, const Node*>;
-
-  void join_producers(Node& node) {
-    for (const Value* operand : node.operands()) {
-      if (operand == nullptr || operand->producer() == nullptr) continue;
-      const Node* producer = operand->producer();
-      if (!groups_.has(producer) || groups_.group_of(producer) == groups_.group_of(&node)) continue;
-      const std::vector<Node*> joining = groups_.group_of(producer)->nodes;
-      if (auto refusal =
-              try_merge(*groups_.group_of(producer), *groups_.group_of(&node), operand)) {
-        more_when_larger_ |= refusal->allowed_when_larger;
-        refusals_[{producer, &node}] = *refusal;
-        continue;
-      }
-      // A view that would not join its operand's producer by itself (a slice of a matmul's result,
-      // while another slice is read elsewhere) may do so with its reader.
-      for (Node* view : joining) {
-        if (is_strided_view(*view)) join_producers(*view);
-      }
+  void merge(FusionPlan& plan) {
+    for (Node* node : graph_.nodes_in_order()) {
+      if (groups_.has(node)) merging_.join_producers(*node);
     }
+    if (!options_.search || !options_.oracle) return;
+    plan.search.greedy_seconds = total_seconds();
+    const SearchOutcome outcome = search_regions(graph_, options_, merging_);
+    plan.search.regions = outcome.regions;
+    plan.search.improved = outcome.improved;
+    plan.search.siblings = merge_siblings(graph_, options_, merging_);
+    const bool changed = outcome.improved > 0 || plan.search.siblings > 0;
+    plan.search.seconds = changed ? total_seconds() : plan.search.greedy_seconds;
   }
 
-  Legality try_merge(Group& producer, Group& consumer, const Value* value) {
-    if (Legality refusal = check_opaque(producer, consumer)) return refusal;
-    if (Legality refusal = check_kinds(producer, consumer)) return refusal;
-    const KernelKind kind = *merged_kind(producer.kind, consumer.kind, producer.only_views);
-    MergeCandidate candidate{groups_, producer, consumer, value, {}};
-    candidate.merged.kind = kind;
-    candidate.merged.nodes = groups_.union_of(producer, consumer);
-    complete_kernel(candidate.merged);
-    const FusionGain gain = estimate_gain(candidate, options_);
-    if (gain.seconds < 0) {
-      return Refusal{ReasonCode::Cost,
-                     fmt::format("saves {:.0f} bytes, computes {:.0f} more operations",
-                                 gain.bytes_saved, gain.flops_added)};
+  double total_seconds() {
+    double total = 0;
+    for (const Group* group : groups_.in_order()) {
+      const double seconds = group_cost(*group, options_).seconds;
+      if (std::isfinite(seconds)) total += seconds;
     }
-    if (Legality refusal = check_legality(candidate, options_)) return refusal;
-    groups_.merge(producer, consumer, kind);
-    return std::nullopt;
+    return total;
   }
 
   void emit_kernels(FusionPlan& plan) {
@@ -89,9 +74,9 @@ class Planner {
   void emit_conditions(FusionPlan& plan) const {
     for (const Kernel& kernel : plan.kernels) {
       if (kernel.kind != KernelKind::Chain || !options_.oracle) continue;
-      const auto made = options_.oracle(extract_group(kernel), kernel.kind);
+      const auto made = options_.oracle(kernel);
       if (!made) continue;  // lowering it will say so
-      auto condition = rows_asked_for(kernel.name, *made);
+      auto condition = rows_asked_for(kernel.name, made->pressure);
       if (!condition) continue;
       const auto is_same = [&](const SizeCondition& each) {
         return each.size == condition->size && each.least == condition->least;
@@ -120,6 +105,7 @@ class Planner {
     // As a kernel of its own a prologue would have been made once, before all runs.
     const bool is_prologue = is_weight_prologue(*result.producer);
     result.bytes_saved = is_prologue ? Dim(0) : value->type().num_bytes() * 2;
+    result.flops_added = flops_added_on({value->producer(), &consumer});
     const auto producer_kernel = kernel_of_.find(value->producer());
     const auto consumer_kernel = kernel_of_.find(&consumer);
     const bool both = producer_kernel != kernel_of_.end() && consumer_kernel != kernel_of_.end();
@@ -127,8 +113,9 @@ class Planner {
       result.kernel = consumer_kernel->second;
       return result;
     }
-    if (const auto refusal = refusals_.find({value->producer(), &consumer});
-        refusal != refusals_.end()) {
+    const auto& refusals = merging_.refusals();
+    if (const auto refusal = refusals.find({value->producer(), &consumer});
+        refusal != refusals.end()) {
       result.code = refusal->second.code;
       result.detail = refusal->second.detail;
       return result;
@@ -142,12 +129,19 @@ class Planner {
     return result;
   }
 
+  // As the two stood when they were asked about; below the level at which they are, each is alone.
+  Dim flops_added_on(const Edge& edge) {
+    const auto& asked = merging_.flops_added();
+    if (const auto found = asked.find(edge); found != asked.end()) return found->second;
+    if (options_.level == FusionLevel::Auto) return 0;  // other edges had joined them by then
+    return opweld::flops_added(*groups_.group_of(edge.first), *groups_.group_of(edge.second));
+  }
+
   const Graph& graph_;
   const PlanOptions& options_;
-  Groups groups_;
-  std::map<Edge, Refusal> refusals_;
+  Merging merging_;
+  Groups& groups_;
   std::map<const Node*, int> kernel_of_;
-  bool more_when_larger_ = false;
 };
 
 }  // namespace

@@ -1,42 +1,33 @@
 // Planning: which neighbours share a kernel.
 //
-// Greedy, forwards: nodes are visited in topological order, and each tries to join the groups of
-// its operands' producers, one after the other. A group is decided once, so all readers of a value
-// agree on where it is. What a schedule can hold is not known here: the caller hands in an oracle
-// (tile/ supplies it), so that planner and schedules cannot disagree.
+// First greedy, forwards: nodes are visited in topological order, and each tries to join the groups
+// of its operands' producers, one after the other (merging.h). Then a search around each edge on
+// which that was refused (search.h). A group is decided once, so all readers of a value agree on
+// where it is. What a schedule can hold is not known here: the caller hands in an oracle (tile/
+// supplies it), so that planner and schedules cannot disagree.
 #pragma once
 
-#include <functional>
-
+#include "fusion/kernel_estimate.h"
 #include "fusion/plan.h"
-#include "fusion/pressure.h"
 #include "support/expected.h"
 #include "target/target.h"
 
 namespace opweld {
-
-// What the kernel that a schedule of this kind makes of the group takes of the chip; where none
-// serves it, the error says why not.
-using GroupOracle = std::function<Expected<Pressure>(const Graph& group, KernelKind kind)>;
-
-// Which rules decide what may share a kernel; see docs/fusion.md.
-enum class RuleSet : std::uint8_t {
-  Linear,  // the classic rules: no forks, nothing but linear data flow
-  Full,
-};
 
 struct PlanOptions {
   FusionLevel level = FusionLevel::Auto;
   RuleSet rules = RuleSet::Full;
   const Target* target = nullptr;
   std::vector<KernelKind> without;  // nothing is welded into kernels of these
-  GroupOracle oracle;               // absent: every group of a mergeable kind is taken to be served
+  KernelOracle oracle;              // absent: every group of a mergeable kind is taken to be served
   int max_nodes = 64;               // of one kernel; a larger group is refused with `limit`
   int max_tensors = 32;             // read and written by one kernel
   std::int64_t nominal_size = 128;  // stands for an unknown size in the cost model
   // Plan for sizes at which tasks have rows enough for what pays with many rows only; what that
   // asks of the sizes becomes the plan's conditions.
   bool many_rows = false;
+  // Look for a better plan than the greedy one.
+  bool search = true;
   // Let an attention go on into its projection in one kernel (legality/attention_chain.cpp).
   bool attention_chains = false;
 };

@@ -28,13 +28,14 @@ constexpr Reason kReasons[] = {
      "One of the operators is run by a call and has no inside to join.",
      "For a custom operator, declare a fusion trait or a body."},
     {ReasonCode::SideEffect, "F-SIDE-EFFECT",
-     "One of the operators has an effect besides its result.",
-     "Keep the effect out of the part that should fuse."},
+     "The one operator writes into a cache in place, which must be done before the other reads it.",
+     "Nothing to do; what makes the new rows can be welded to their writing all the same."},
     {ReasonCode::GraphOutput, "F-GRAPH-OUTPUT",
      "The value is an output of the model and must be written.",
      "Do not give the value out, or use the full rules, which write it and fuse."},
-    {ReasonCode::DTypeMismatch, "F-DTYPE", "The operators compute in types that no schedule mixes.",
-     "Use one floating-point type, or cast outside."},
+    {ReasonCode::UnservedType, "F-DTYPE",
+     "One of the operators has no schedule for its type, in which it is run by a call.",
+     "Cast around it: matmuls have schedules for floats, attention for those of up to 32 bits."},
     {ReasonCode::Limit, "F-LIMIT", "The kernel would have more operators or tensors than the cap.",
      "Nothing to do; the chain is cut into kernels of the largest size."},
     {ReasonCode::Cost, "F-COST",
@@ -45,9 +46,6 @@ constexpr Reason kReasons[] = {
     {ReasonCode::Without, "F-WITHOUT",
      "Welding into kernels of this schedule was switched off for this compilation.",
      "Leave out --without, which is for seeing what a schedule gains."},
-    {ReasonCode::UnknownShape, "F-UNKNOWN-SHAPE",
-     "A size depends on data, not on the inputs' sizes.",
-     "Export the model with that size as an input dimension."},
 };
 
 }  // namespace

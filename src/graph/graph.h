@@ -32,6 +32,9 @@ struct Source {
   // How many operators of the model the node stands for: several where they became one, none where
   // it only takes apart what such a node made.
   int operators = 1;
+  // The stream that the user put it on; empty: on none in particular. Operators of two streams
+  // never become one, nor share a kernel.
+  std::string stream = {};
 
   bool operator==(const Source&) const = default;
 };

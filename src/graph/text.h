@@ -13,11 +13,11 @@
 //
 // Values are called by their name in the user's model, in quotes where it is no identifier
 // (`%"/layers.0/Add_output_0"`); those without a name are numbered (`%0`). Further parts of a
-// source follow its name: `@"/layer.0/Add" op "Add" scope "layer.0" operators 2`. Symbols that
-// occur in the inputs are declared by that; `where` adds their ranges, and symbols that occur
-// elsewhere only. Sizes that had to be assumed equal stand before the return: `assume s == t,
-// "why"`. An output that takes over the memory of an input names it: `return %new as "present"
-// in_place %past`.
+// source follow its name: `@"/layer.0/Add" op "Add" scope "layer.0" operators 2 stream "copy"`.
+// Symbols that occur in the inputs are declared by that; `where` adds their ranges, and symbols
+// that occur elsewhere only. Sizes that had to be assumed equal stand before the return: `assume s
+// == t, "why"`. An output that takes over the memory of an input names it: `return %new as
+// "present" in_place %past`.
 //
 // Tensors print in full up to 64 elements, beyond that as `splat` when all elements are bit-equal,
 // as `f32[16, 16] bytes "hex"` (little-endian) when PrintOptions::full_constants is set and else as
@@ -42,6 +42,8 @@ struct PrintOptions {
 };
 
 std::string to_text(const Graph& graph, const PrintOptions& options = {});
+// "{axis = -1, epsilon = 1e-05}"; large tensors by their hash.
+std::string to_text(const Attributes& attributes);
 
 // Makes the node of a statement: infers its result types, or says why it cannot. build_node() of
 // ops/builder.h is the one that knows all operators.

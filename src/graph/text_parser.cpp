@@ -386,6 +386,9 @@ class Parser {
       }
       source.operators = static_cast<int>(operators);
     }
+    if (cursor_.take_word("stream")) {
+      OPWELD_TRY(source.stream, cursor_.string());
+    }
     return source;
   }
 

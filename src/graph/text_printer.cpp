@@ -34,6 +34,23 @@ std::string list_text(const Doubles& values) {
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
+std::string attribute_text(const Attribute& attribute, bool full_constants) {
+  struct Visitor {
+    bool full;
+    std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
+    std::string operator()(double value) const { return real_bits_text(value); }
+    std::string operator()(const std::string& value) const { return quoted(value); }
+    std::string operator()(DType value) const { return std::string(to_string(value)); }
+    std::string operator()(const Ints& values) const { return list_text(values); }
+    std::string operator()(const Doubles& values) const { return list_text(values); }
+    std::string operator()(const Shape& shape) const {
+      return fmt::format("<{}>", fmt::join(shape, ", "));
+    }
+    std::string operator()(const Tensor& tensor) const { return tensor_text(tensor, full); }
+  };
+  return std::visit(Visitor{full_constants}, attribute);
+}
+
 class Printer {
  public:
   Printer(const Graph& graph, const PrintOptions& options) : graph_(graph), options_(options) {}
@@ -145,7 +162,8 @@ class Printer {
     if (!node.attributes().empty()) {
       separator = " {";
       for (const auto& [name, attribute] : node.attributes()) {
-        emit("{}{} = {}", separator, name_text(name), attribute_text(attribute));
+        emit("{}{} = {}", separator, name_text(name),
+             attribute_text(attribute, options_.full_constants));
         separator = ", ";
       }
       text_ += '}';
@@ -160,6 +178,7 @@ class Printer {
     if (!source.op.empty()) emit(" op {}", quoted(source.op));
     if (!source.scope.empty()) emit(" scope {}", quoted(source.scope));
     if (source.operators != 1) emit(" operators {}", source.operators);
+    if (!source.stream.empty()) emit(" stream {}", quoted(source.stream));
   }
 
   void print_return() {
@@ -171,23 +190,6 @@ class Printer {
       separator = ", ";
     }
     text_ += "\n}\n";
-  }
-
-  std::string attribute_text(const Attribute& attribute) const {
-    struct Visitor {
-      bool full;
-      std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
-      std::string operator()(double value) const { return real_bits_text(value); }
-      std::string operator()(const std::string& value) const { return quoted(value); }
-      std::string operator()(DType value) const { return std::string(to_string(value)); }
-      std::string operator()(const Ints& values) const { return list_text(values); }
-      std::string operator()(const Doubles& values) const { return list_text(values); }
-      std::string operator()(const Shape& shape) const {
-        return fmt::format("<{}>", fmt::join(shape, ", "));
-      }
-      std::string operator()(const Tensor& tensor) const { return tensor_text(tensor, full); }
-    };
-    return std::visit(Visitor{options_.full_constants}, attribute);
   }
 
   const Graph& graph_;
@@ -203,6 +205,14 @@ class Printer {
 
 std::string to_text(const Graph& graph, const PrintOptions& options) {
   return Printer(graph, options).print();
+}
+
+std::string to_text(const Attributes& attributes) {
+  std::vector<std::string> entries;
+  for (const auto& [name, attribute] : attributes) {
+    entries.push_back(fmt::format("{} = {}", name_text(name), attribute_text(attribute, false)));
+  }
+  return fmt::format("{{{}}}", fmt::join(entries, ", "));
 }
 
 }  // namespace opweld

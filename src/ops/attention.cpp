@@ -26,11 +26,13 @@
 // weight is too small for the compute type. Scores and weights are computed in the compute type,
 // lse is of that type; the result is rounded once. Meaning as in ONNX Attention (opsets 23 to 25),
 // whose nonpad_kv_seqlen are the lengths.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
 
+#include "graph/convert.h"
 #include "ops/block_table.h"
 #include "ops/broadcast.h"
 #include "ops/families.h"
@@ -245,6 +247,27 @@ Normalizer to_weights(std::vector<double>& scores) {
   return {maximum, sum};
 }
 
+// The weights of such scores where so many keys are taken at a time: shifted by the maximum so far,
+// rounded to bf16, and corrected by what later keys raise the maximum to.
+std::vector<double> bf16_weights(const std::vector<double>& scores, double maximum,
+                                 std::int64_t keys_at_a_time) {
+  std::vector<double> weights(scores.size(), 0.0);
+  double so_far = kMinusInfinity;
+  const auto step = static_cast<std::size_t>(keys_at_a_time);
+  for (std::size_t first = 0; first < scores.size(); first += step) {
+    const std::size_t end = std::min(first + step, scores.size());
+    for (std::size_t t = first; t < end; ++t) {
+      if (scores[t] > so_far || std::isnan(scores[t])) so_far = scores[t];
+    }
+    if (so_far == kMinusInfinity) continue;
+    const double correction = std::exp(so_far - maximum);
+    for (std::size_t t = first; t < end; ++t) {
+      weights[t] = round_to_float(std::exp(scores[t] - so_far), DType::BF16) * correction;
+    }
+  }
+  return weights;
+}
+
 void store_weighted_sum(const std::vector<double>& weights, double sum, const Matrix& v,
                         Tensor& result, std::int64_t first) {
   std::vector<double> row(static_cast<std::size_t>(v.columns), 0.0);
@@ -320,9 +343,15 @@ Status evaluate_attention(const EvalContext& context) {
     for (std::int64_t s = 0; s < queries; ++s) {
       const std::int64_t row = matrix * queries + s;
       auto scores = scores_of(queries_of_head, keys_of_head, s, mask, row * keys, rule);
+      const std::vector<double> exact_scores =
+          context.bf16_weight_keys > 0 ? scores : std::vector<double>();
       const auto [maximum, sum] = to_weights(scores);
       if (context.results.size() > 1) context.results[1].set_double(row, maximum + std::log(sum));
       if (sum == 0) continue;  // the result is zero from the start
+      // What they are divided by is the sum before that rounding.
+      if (context.bf16_weight_keys > 0) {
+        scores = bf16_weights(exact_scores, maximum, context.bf16_weight_keys);
+      }
       store_weighted_sum(scores, sum, values_of_head, context.results[0],
                          row * values_of_head.columns);
     }

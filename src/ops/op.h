@@ -79,8 +79,9 @@ struct EvalContext {
   // Null where absent; at least one entry for every operand of the schema.
   std::span<const Tensor* const> operands;
   const Attributes& attributes;
-  const Bindings& bindings;   // symbol values, to evaluate Shape attributes
-  std::span<Tensor> results;  // allocated, zero-filled
+  const Bindings& bindings;           // symbol values, to evaluate Shape attributes
+  std::span<Tensor> results;          // allocated, zero-filled
+  std::int64_t bf16_weight_keys = 0;  // of an attention; see ReferenceOptions
 };
 
 struct OpDef {

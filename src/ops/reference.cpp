@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "graph/convert.h"
 #include "ops/schema.h"
 
 namespace opweld {
@@ -41,6 +43,7 @@ class Evaluator {
     for (const auto& node : graph.nodes()) {
       auto results = evaluate_node(*node);
       if (!results) return at_node(*node, results.error());
+      if (options_.constants_as_stored && depth_ == 0) round_constants(*node, *results);
       if (options_.observer && depth_ == 0) options_.observer(*node, *results);
       keep(*node, std::move(*results));
     }
@@ -61,6 +64,23 @@ class Evaluator {
   }
 
  private:
+  void round_constants(const Node& node, std::span<Tensor> results) {
+    const bool is_constant = node.op() == "constant";
+    const bool follows =
+        !node.operands().empty() && std::ranges::all_of(node.operands(), [&](const Value* operand) {
+          return operand == nullptr || constants_.contains(operand);
+        });
+    if (!is_constant && !follows) return;
+    for (int index = 0; index < node.num_results(); ++index) {
+      const Value* const value = node.result(index);
+      constants_.insert(value);
+      if (is_constant || !is_float(value->dtype())) continue;
+      for (double& element : results[static_cast<std::size_t>(index)].mutable_view<double>()) {
+        element = round_to_float(element, value->dtype());
+      }
+    }
+  }
+
   Expected<std::vector<Tensor>> evaluate_node(const Node& node) {
     const OpDef* def = find_op(node.op());
     if (def == nullptr) return tl::unexpected(unknown_operator(node.op()));
@@ -83,7 +103,8 @@ class Evaluator {
     }
     if (def.of_bits) return evaluate_bits(def, node, operands);
     OPWELD_TRY(std::vector<Tensor> results, allocate_results(node, options_));
-    OPWELD_CHECK(def.evaluate({operands, node.attributes(), bindings_, results}));
+    OPWELD_CHECK(
+        def.evaluate({operands, node.attributes(), bindings_, results, options_.bf16_weight_keys}));
     return results;
   }
 
@@ -171,6 +192,7 @@ class Evaluator {
   int depth_;
   std::unordered_map<const Value*, Tensor> values_;
   std::unordered_map<const Value*, std::size_t> reads_;
+  std::unordered_set<const Value*> constants_;  // of constants_as_stored
 };
 
 // Inputs as the evaluator wants them: of the declared dtype, or f64 where floats are.
@@ -186,8 +208,12 @@ Expected<std::vector<Tensor>> prepare_inputs(const Graph& graph, std::span<const
       return usage_error("input '{}' must be {}, but is {}", declared->name(),
                          to_string(declared->dtype()), to_string(given));
     }
-    OPWELD_TRY(Tensor tensor, as_dtype(inputs[index], wanted));
-    prepared.push_back(std::move(tensor));
+    auto tensor = as_dtype(inputs[index], wanted);
+    if (!tensor) {
+      return tl::unexpected(
+          tensor.error().with_context(fmt::format("input '{}'", declared->name())));
+    }
+    prepared.push_back(std::move(*tensor));
   }
   return prepared;
 }
@@ -222,8 +248,9 @@ Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tenso
 }
 
 Expected<std::vector<Tensor>> evaluate_node(const Node& node, std::span<const Tensor> operands,
-                                            const Bindings& bindings) {
-  return Evaluator(bindings, {}, 0).run_node(node, operands);
+                                            const Bindings& bindings,
+                                            const ReferenceOptions& options) {
+  return Evaluator(bindings, options, 0).run_node(node, operands);
 }
 
 }  // namespace opweld

@@ -18,6 +18,13 @@ struct ReferenceOptions {
   // nodes): the fp64 oracle. Otherwise every result is rounded to its dtype, as unfused code
   // stores.
   bool in_f64 = false;
+  // With that: what follows from constants alone is rounded to its dtype all the same, node by
+  // node, as a compiler that folds constants stores it.
+  bool constants_as_stored = false;
+  // Of an attention: so many keys are taken at a time, their weights exp(score - maximum so far)
+  // rounded to bf16 before they meet V, as a kernel on a matrix unit does (docs/numerics.md); 0:
+  // weights are not rounded.
+  std::int64_t bf16_weight_keys = 0;
   // Called after every node, e.g. to compare intermediates; may be empty.
   std::function<void(const Node&, std::span<const Tensor>)> observer;
 };
@@ -34,9 +41,10 @@ Expected<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tenso
                                        const ReferenceOptions& options = {});
 
 // The results of one node, whose operands are given in order; what stands for an absent one is not
-// looked at. Serves operators defined by a body as well.
+// looked at. Serves operators defined by a body as well. In f64, float operands are f64.
 Expected<std::vector<Tensor>> evaluate_node(const Node& node, std::span<const Tensor> operands,
-                                            const Bindings& bindings);
+                                            const Bindings& bindings,
+                                            const ReferenceOptions& options = {});
 
 // Symbol values from concrete input sizes; a size that contradicts its declared Dim is a usage
 // error naming the input and axis.

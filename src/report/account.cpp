@@ -1,11 +1,15 @@
 #include "report/account.h"
 
 #include <algorithm>
+#include <cctype>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "fusion/kernel_kind.h"
 #include "fusion/reasons.h"
 #include "ops/stored_weights.h"
+#include "report/layers.h"
+#include "runtime/oversize.h"
 
 namespace opweld {
 
@@ -31,8 +35,12 @@ namespace {
 Expected<Traffic> kernel_traffic(const Kernel& kernel, const Bindings& bindings) {
   Traffic traffic;
   traffic.kernels = 1;
-  OPWELD_TRY(traffic.read_bytes, FusionPlan::bytes_read(kernel).evaluate(bindings));
-  OPWELD_TRY(traffic.written_bytes, FusionPlan::bytes_written(kernel).evaluate(bindings));
+  const auto read = FusionPlan::bytes_read(kernel).evaluate(bindings);
+  if (!read) return too_large(kernel, read.error(), bindings);
+  const auto written = FusionPlan::bytes_written(kernel).evaluate(bindings);
+  if (!written) return too_large(kernel, written.error(), bindings);
+  traffic.read_bytes = *read;
+  traffic.written_bytes = *written;
   return traffic;
 }
 
@@ -76,14 +84,58 @@ std::int64_t operators_in(const Kernel& kernel) {
   return operators;
 }
 
-std::string keep_line(const Verdict& verdict) {
-  const Reason& why = reason(verdict.code);
-  return fmt::format("AutoFusion: keep {} | {}: {} [{}] hint: {}", verdict.producer->display_name(),
-                     verdict.consumer->display_name(),
-                     verdict.detail.empty() ? why.sentence : verdict.detail, why.name, why.remedy);
+// "F-GRAPH-OUTPUT" -> "graph-output"
+std::string word_of(std::string_view code) {
+  std::string word(code.substr(code.find('-') + 1));
+  std::ranges::transform(word, word.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return word;
 }
 
-Json source_names(const Kernel& kernel) {
+std::string keep_line(const Verdict& verdict) {
+  const Reason& why = reason(verdict.code);
+  std::string_view sentence = why.sentence;
+  sentence.remove_suffix(1);  // the period
+  return fmt::format("AutoFusion: keep {} | {}: {} ({}) [{}] hint: {}",
+                     verdict.producer->display_name(), verdict.consumer->display_name(),
+                     word_of(why.name), verdict.detail.empty() ? sentence : verdict.detail,
+                     why.name, why.remedy);
+}
+
+Expected<std::string> fuse_line(const FusionPlan& plan, const Verdict& verdict,
+                                const Bindings& bindings) {
+  std::string line = fmt::format("AutoFusion: fuse {} | {}", verdict.producer->display_name(),
+                                 verdict.consumer->display_name());
+  if (verdict.kernel < 0) return fmt::format("{}: {}", line, verdict.detail);
+  OPWELD_TRY(const std::int64_t bytes, verdict.bytes_saved.evaluate(bindings));
+  return fmt::format("{} -> {} saves {}", line,
+                     plan.kernels[static_cast<std::size_t>(verdict.kernel)].name,
+                     human_bytes(static_cast<double>(bytes)));
+}
+
+std::vector<std::string> sources_of(const Node& node, const ModelNames* names) {
+  return names != nullptr ? names->sources_of(node) : joined_names(node);
+}
+
+// Each once: an operator of the model may take several nodes. What only takes a merged result
+// apart, or moves data for an operator, bears the name of one that another kernel may do the work
+// of.
+std::vector<std::string> sources_of(const Kernel& kernel, const ModelNames* names) {
+  const auto works = [&](const Node* node) {
+    return names != nullptr ? names->does_the_work(*node) : node->source().operators > 0;
+  };
+  const bool any = std::ranges::any_of(kernel.nodes, works);
+  std::vector<std::string> sources;
+  for (const Node* node : kernel.nodes) {
+    if (any && !works(node)) continue;
+    for (std::string& name : sources_of(*node, names)) {
+      if (std::ranges::find(sources, name) == sources.end()) sources.push_back(std::move(name));
+    }
+  }
+  return sources;
+}
+
+Json node_names(const Kernel& kernel) {
   Json names = Json::array();
   for (const Node* node : kernel.nodes) names.push_back(node->display_name());
   return names;
@@ -108,7 +160,7 @@ Expected<Json> conditions_json(const FusionPlan& plan, const Bindings& bindings)
 }
 
 Expected<Json> kernels_json(const FusionPlan& plan, const Bindings& bindings,
-                            const LaunchAccount& launches) {
+                            const LaunchAccount& launches, const ModelNames* names) {
   Json kernels = Json::array();
   for (std::size_t i = 0; i < plan.kernels.size(); ++i) {
     const Kernel& kernel = plan.kernels[i];
@@ -118,7 +170,8 @@ Expected<Json> kernels_json(const FusionPlan& plan, const Bindings& bindings,
                        {"kind", to_string(kernel.kind)},
                        {"operators", kernel.label},
                        {"layer", kernel.scope},
-                       {"nodes", source_names(kernel)},
+                       {"nodes", node_names(kernel)},
+                       {"sources", sources_of(kernel, names)},
                        {"read_bytes", traffic.read_bytes},
                        {"written_bytes", traffic.written_bytes}});
     if (!launches.stretch_of.empty()) kernels.back()["stretch"] = launches.stretch_of[i];
@@ -126,18 +179,26 @@ Expected<Json> kernels_json(const FusionPlan& plan, const Bindings& bindings,
   return kernels;
 }
 
-Expected<Json> edges_json(const FusionPlan& plan, const Bindings& bindings) {
+Expected<Json> edges_json(const FusionPlan& plan, const Bindings& bindings,
+                          const ModelNames* names) {
   Json edges = Json::array();
   for (const Verdict& verdict : plan.verdicts) {
     const bool fused = verdict.code == ReasonCode::Fused;
-    OPWELD_TRY(const std::int64_t bytes, verdict.bytes_saved.evaluate(bindings));
+    const auto counted = verdict.bytes_saved.evaluate(bindings);
+    if (!counted) return too_large(*verdict.value, bindings);
+    OPWELD_TRY(const std::int64_t flops, verdict.flops_added.evaluate(bindings));
     Json edge = {{"from", verdict.producer->display_name()},
                  {"to", verdict.consumer->display_name()},
+                 {"from_sources", sources_of(*verdict.producer, names)},
+                 {"to_sources", sources_of(*verdict.consumer, names)},
                  {"verdict", fused ? "fused" : "kept"},
                  {"code", fused ? "" : std::string(reason(verdict.code).name)},
                  {"rule", fused ? "" : std::string(reason(verdict.code).sentence)},
                  {"detail", verdict.detail},
-                 {"bytes", bytes}};
+                 {"remedy", fused ? "" : std::string(reason(verdict.code).remedy)},
+                 {"bytes_saved", *counted},
+                 {"flops_added", flops},
+                 {"kernel", nullptr}};
     if (fused && verdict.kernel >= 0) edge["kernel"] = verdict.kernel;
     edges.push_back(std::move(edge));
   }
@@ -155,14 +216,26 @@ Expected<Traffic> total_traffic(const FusionPlan& plan, const Bindings& bindings
   return total;
 }
 
+std::vector<std::string> sources_of(const Kernel& kernel, const ModelNames& names) {
+  return sources_of(kernel, &names);
+}
+
+std::string_view layer_of(const Kernel& kernel) {
+  for (const Node* node : kernel.nodes) {
+    if (!node->source().scope.empty()) return node->source().scope;
+  }
+  return {};
+}
+
 Expected<std::vector<LayerTraffic>> layer_traffic(const FusionPlan& plan,
                                                   const Bindings& bindings) {
   std::vector<LayerTraffic> layers;
   for (const Kernel& kernel : plan.kernels) {
     OPWELD_TRY(const Traffic traffic, kernel_traffic(kernel, bindings));
+    const std::string scope(layer_of(kernel));
     auto layer = std::find_if(layers.begin(), layers.end(),
-                              [&](const LayerTraffic& each) { return each.scope == kernel.scope; });
-    if (layer == layers.end()) layer = layers.insert(layers.end(), {kernel.scope, {}});
+                              [&](const LayerTraffic& each) { return each.scope == scope; });
+    if (layer == layers.end()) layer = layers.insert(layers.end(), {scope, {}});
     add(layer->traffic, traffic);
   }
   return layers;
@@ -195,6 +268,33 @@ std::vector<std::string> kept_edges_log(const FusionPlan& plan) {
   return lines;
 }
 
+Expected<std::vector<std::string>> edge_log(const FusionPlan& plan, const Bindings& bindings) {
+  std::vector<std::string> lines;
+  for (const Verdict& verdict : plan.verdicts) {
+    if (verdict.code != ReasonCode::Fused) {
+      lines.push_back(keep_line(verdict));
+      continue;
+    }
+    OPWELD_TRY(std::string line, fuse_line(plan, verdict, bindings));
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::string nothing_fused_line(const FusionPlan& plan) {
+  std::map<ReasonCode, int> kept;
+  for (const Verdict& verdict : plan.verdicts) {
+    if (verdict.code != ReasonCode::Fused) ++kept[verdict.code];
+  }
+  std::string codes;
+  for (const auto& [code, count] : kept) {
+    codes += fmt::format("{}{} {}", codes.empty() ? "" : ", ", count, reason(code).name);
+  }
+  std::string why = "no operator reads what another computes";
+  if (!plan.verdicts.empty()) why = "kept apart: " + (codes.empty() ? "none" : codes);
+  return fmt::format("AutoFusion: no kernel fuses operators; {}", why);
+}
+
 std::vector<std::string> conditions_log(const FusionPlan& plan, const Bindings& bindings) {
   std::vector<std::string> lines;
   for (const SizeCondition& each : plan.conditions) {
@@ -205,16 +305,31 @@ std::vector<std::string> conditions_log(const FusionPlan& plan, const Bindings& 
   return lines;
 }
 
+std::string search_log(const FusionPlan& plan) {
+  constexpr double kMilli = 1e3;
+  const SearchAccount& search = plan.search;
+  return fmt::format(
+      "search: {} pairs of kernels looked at, {} cut otherwise, {} kernels joined one beside them; "
+      "expected {:.3f} ms, greedily {:.3f} ms",
+      search.regions, search.improved, search.siblings, search.seconds * kMilli,
+      search.greedy_seconds * kMilli);
+}
+
 Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings,
                                    const LaunchAccount& launches,
-                                   std::span<const std::string> tuning) {
+                                   std::span<const std::string> tuning, const ModelNames* names) {
   Json result;
   result["level"] = to_string(plan.level);
   result["sizes"] = Json::object();
   for (const auto& [name, value] : bindings) result["sizes"][name] = value;
   OPWELD_TRY(result["conditions"], conditions_json(plan, bindings));
-  OPWELD_TRY(result["kernels"], kernels_json(plan, bindings, launches));
-  OPWELD_TRY(result["edges"], edges_json(plan, bindings));
+  result["search"] = {{"greedy_seconds", plan.search.greedy_seconds},
+                      {"seconds", plan.search.seconds},
+                      {"regions", plan.search.regions},
+                      {"improved", plan.search.improved},
+                      {"siblings", plan.search.siblings}};
+  OPWELD_TRY(result["kernels"], kernels_json(plan, bindings, launches, names));
+  OPWELD_TRY(result["edges"], edges_json(plan, bindings, names));
   result["layers"] = Json::array();
   OPWELD_TRY(const auto layers, layer_traffic(plan, bindings));
   for (const LayerTraffic& layer : layers) {
@@ -222,13 +337,21 @@ Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindi
     entry.update(traffic_json(layer.traffic));
     result["layers"].push_back(std::move(entry));
   }
+  OPWELD_TRY(const auto equal, equal_layers(plan, bindings));
+  result["equal_layers"] = Json::array();
+  for (const EqualLayers& each : equal) {
+    Json entry = {{"first", each.first}, {"last", each.last}, {"count", each.count}};
+    entry.update(traffic_json(each.traffic));
+    result["equal_layers"].push_back(std::move(entry));
+  }
   OPWELD_TRY(const Traffic total, total_traffic(plan, bindings));
   result["totals"] = traffic_json(total);
   result["totals"]["launches"] = launches.launches;
   result["totals"]["barriers"] = launches.barriers;
   OPWELD_TRY(result["log"], fusion_log(plan, bindings, true));
   result["tuning"] = tuning;
-  return result.dump();
+  // Names of a model may be any bytes; JSON is UTF-8.
+  return result.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace opweld

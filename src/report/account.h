@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fusion/plan.h"
+#include "report/model_names.h"
 #include "runtime/executable.h"
 #include "support/expected.h"
 
@@ -18,10 +19,12 @@ struct Traffic {
   std::int64_t kernels = 0;
   std::int64_t read_bytes = 0;
   std::int64_t written_bytes = 0;
+
+  bool operator==(const Traffic&) const = default;
 };
 
-// Kernels of one layer of the model; a kernel counts for the layer that its operators share.
-// `scope` is empty for what belongs to none.
+// Kernels of one layer of the model; a kernel counts for the layer that it begins in, so that those
+// that reach over into the next one are counted once. `scope` is empty for what belongs to none.
 struct LayerTraffic {
   std::string scope;
   Traffic traffic;
@@ -30,27 +33,54 @@ struct LayerTraffic {
 Expected<Traffic> total_traffic(const FusionPlan& plan, const Bindings& bindings);
 // In order of first appearance; repeated layers have equal numbers.
 Expected<std::vector<LayerTraffic>> layer_traffic(const FusionPlan& plan, const Bindings& bindings);
+// The layer that a kernel counts for.
+std::string_view layer_of(const Kernel& kernel);
 
 // "for sizes that give 96 rows of a task of FusedKernel_2 or more: 128 here", one line for each
 // condition of the plan.
 std::vector<std::string> conditions_log(const FusionPlan& plan, const Bindings& bindings);
+
+// What the search for a better plan than the greedy one came to, by the kernel model with unknown
+// sizes at nominal ones; in one line.
+std::string search_log(const FusionPlan& plan);
 
 // One line for each fused kernel, "AutoFusion: MatMul + Add -> FusedKernel_3 [layers.0] saves 1.2
 // MB, 1 kernel", and with `every_edge` one for each edge that was kept, with its reason and a hint.
 Expected<std::vector<std::string>> fusion_log(const FusionPlan& plan, const Bindings& bindings,
                                               bool every_edge);
 
-// The lines of the latter, which need no sizes.
+// The lines of the latter, which need no sizes: "AutoFusion: keep Exp_12 | MatMul_13: fork (3
+// readers) [F-FORK] hint: ...".
 std::vector<std::string> kept_edges_log(const FusionPlan& plan);
 
-// {"level", "sizes", "conditions": [...], "kernels": [...], "edges": [...], "layers": [...],
-// "totals": {...}, "log": [...], "tuning": [...]}. Conditions are what the plan asks of sizes, as
-// "what", "size", "least" and "value": what `size` comes to here. In the totals stand launches and
-// barriers, and in a single launch with each kernel its stretch: how many of the barriers are
-// before it. `tuning` are lines about kernels with block sizes that were measured.
+// One line for every edge of the graph: the above for those that were kept, and "AutoFusion: fuse
+// Exp_12 | Mul_13 -> FusedKernel_3 saves 1.2 MB" for the others.
+Expected<std::vector<std::string>> edge_log(const FusionPlan& plan, const Bindings& bindings);
+
+// All operators of the user's model that the kernel does the work of, by their names there.
+std::vector<std::string> sources_of(const Kernel& kernel, const ModelNames& names);
+
+// Where no kernel fuses anything, "AutoFusion: no kernel fuses operators; kept apart: 3 F-LEVEL".
+std::string nothing_fused_line(const FusionPlan& plan);
+
+// {"level", "sizes", "conditions": [...], "search": {...}, "kernels": [...], "edges": [...],
+// "layers": [...], "equal_layers": [...], "totals": {...}, "log": [...], "tuning": [...]}.
+// Conditions are what the plan asks of sizes, as "what", "size", "least" and "value": what `size`
+// comes to here. In the totals stand launches and barriers, and in a single launch with each kernel
+// its stretch: how many of the barriers are before it. `tuning` are lines about kernels with block
+// sizes that were measured.
+//
+// Edges are those of the planned graph, each operand of an operator that another one computed, and
+// each has one verdict: "from" and "to", which are names of the user's model; "from_sources" and
+// "to_sources", all operators of it that the two do the work of; "verdict", "fused" or "kept";
+// "code" and "rule", empty where it was fused; "detail" and "remedy"; "bytes_saved" and
+// "flops_added", by fusing or if it were fused; "kernel", the id of the one that holds both, or
+// null. Without `names` an operator that was found in the model's spelling goes by the name of the
+// last of those that it was made of.
 Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings,
                                    const LaunchAccount& launches,
-                                   std::span<const std::string> tuning = {});
+                                   std::span<const std::string> tuning = {},
+                                   const ModelNames* names = nullptr);
 
 std::string_view to_string(FusionLevel level);  // "none", "ops", "auto"
 

@@ -24,9 +24,9 @@ std::size_t hash(const Node& node) {
 }
 
 bool equal(const Node& a, const Node& b) {
-  return a.op() == b.op() && std::ranges::equal(a.operands(), b.operands()) &&
-         a.num_results() == b.num_results() && a.result()->type() == b.result()->type() &&
-         a.attributes() == b.attributes();
+  return a.op() == b.op() && a.source().stream == b.source().stream &&
+         std::ranges::equal(a.operands(), b.operands()) && a.num_results() == b.num_results() &&
+         a.result()->type() == b.result()->type() && a.attributes() == b.attributes();
 }
 
 }  // namespace

@@ -51,22 +51,38 @@ Expected<Node*> scatter_of(const Graph::Output& output) {
 }  // namespace
 
 Status declare_in_place(Graph& graph, std::string_view output, std::string_view input) {
-  std::vector<std::string_view> names;
-  for (const Value* each : graph.inputs()) names.push_back(each->name());
-  const auto found = std::find(names.begin(), names.end(), input);
-  if (found == names.end()) {
-    return usage_error("in place: the model has no input '{}'; its inputs are {}", input,
-                       fmt::join(names, ", "));
+  std::vector<std::string_view> inputs;
+  std::vector<std::string_view> outputs;
+  for (const Value* each : graph.inputs()) inputs.push_back(each->name());
+  for (const auto& each : graph.outputs()) outputs.push_back(each.name);
+  const auto found = std::ranges::find(inputs, input);
+  const auto place = std::ranges::find(outputs, output);
+  if (found == inputs.end() || place == outputs.end()) {
+    const bool turned = std::ranges::find(inputs, output) != inputs.end() &&
+                        std::ranges::find(outputs, input) != outputs.end();
+    if (turned) {
+      return usage_error(
+          "in place: '{}' is an input and '{}' an output; the output comes first: {}={}", output,
+          input, input, output);
+    }
   }
-  Value* const value = graph.inputs()[static_cast<std::size_t>(found - names.begin())];
-  names.clear();
-  for (const auto& each : graph.outputs()) names.push_back(each.name);
-  const auto place = std::find(names.begin(), names.end(), output);
-  if (place == names.end()) {
+  if (place == outputs.end()) {
     return usage_error("in place: the model has no output '{}'; its outputs are {}", output,
-                       fmt::join(names, ", "));
+                       fmt::join(outputs, ", "));
   }
-  graph.set_in_place(static_cast<int>(place - names.begin()), value);
+  if (found == inputs.end()) {
+    return usage_error("in place: the model has no input '{}'; its inputs are {}", input,
+                       inputs.empty() ? "none" : fmt::format("{}", fmt::join(inputs, ", ")));
+  }
+  Value* const value = graph.inputs()[static_cast<std::size_t>(found - inputs.begin())];
+  const auto index = static_cast<int>(place - outputs.begin());
+  const Value* const before = graph.outputs()[static_cast<std::size_t>(index)].in_place_of;
+  if (before != nullptr && before != value) {
+    return usage_error(
+        "in place: output '{}' lies in place of input '{}' already, and cannot of '{}'", output,
+        before->name(), input);
+  }
+  graph.set_in_place(index, value);
   return {};
 }
 

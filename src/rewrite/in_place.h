@@ -15,7 +15,8 @@
 namespace opweld {
 
 // Declares that the output lies in place of the input, both by name. A usage error that lists what
-// there is where a name is unknown.
+// there is where a name is unknown, says so where the two were turned round, and where the output
+// was declared in place of another input before.
 Status declare_in_place(Graph& graph, std::string_view output, std::string_view input);
 
 // Holds every declaration against the graph and marks the nodes that make good on it, so that the

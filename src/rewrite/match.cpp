@@ -28,7 +28,7 @@ double epsilon_of(DType dtype) {
 
 Node* made_by(const Value* value, std::string_view op) {
   Node* const node = value == nullptr ? nullptr : value->producer();
-  return node != nullptr && node->op() == op ? node : nullptr;
+  return node != nullptr && node->op() == op && stays_on_its_stream(value) ? node : nullptr;
 }
 
 std::optional<double> scalar_constant(const Value* value) {
@@ -65,13 +65,21 @@ bool is_about(const Value* value, double expected) {
   return number && is_about(*number, expected, value->dtype());
 }
 
+bool stays_on_its_stream(const Value* value) {
+  const Node* const producer = value->producer();
+  if (producer == nullptr || producer->op() == "constant") return true;
+  return std::ranges::all_of(value->uses(), [&](const Use& use) {
+    return use.node->source().stream == producer->source().stream;
+  });
+}
+
 bool has_one_reader(const Value* value) {
-  return value->uses().size() == 1 && !value->is_graph_output();
+  return value->uses().size() == 1 && !value->is_graph_output() && stays_on_its_stream(value);
 }
 
 Node* only_reader(const Value* value) {
   const auto& uses = value->uses();
-  if (uses.empty() || value->is_graph_output()) return nullptr;
+  if (uses.empty() || value->is_graph_output() || !stays_on_its_stream(value)) return nullptr;
   Node* const first = uses.front().node;
   const bool alone =
       std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return use.node == first; });
@@ -90,6 +98,7 @@ bool is_closed(std::span<Node* const> nodes, const Node* root) {
   };
   return std::all_of(nodes.begin(), nodes.end(), [&](const Node* node) {
     if (node == root) return true;
+    if (node->op() != "constant" && node->source().stream != root->source().stream) return false;
     const auto& uses = node->result()->uses();
     return !node->result()->is_graph_output() &&
            std::all_of(uses.begin(), uses.end(), [&](const Use& use) { return inside(use.node); });
@@ -156,6 +165,7 @@ Value* take_in_casts(Value*& x, Value* result) {
   const Node* const narrowing = has_one_reader(result) ? only_reader(result) : nullptr;
   if (widening == nullptr || narrowing == nullptr || narrowing->op() != "cast") return result;
   const DType narrow = widening->operand(0)->dtype();
+  if (widening->source().stream != narrowing->source().stream) return result;
   const bool widens = is_float(narrow) && compute_dtype(narrow) == result->dtype();
   if (!widens || narrowing->result()->dtype() != narrow) return result;
   x = widening->operand(0);
@@ -163,7 +173,10 @@ Value* take_in_casts(Value*& x, Value* result) {
 }
 
 Source raised_source(const Node& root, std::string_view op) {
-  return {root.source().name, std::string(op), root.source().scope};
+  Source source = root.source();
+  source.op = op;
+  source.operators = 1;
+  return source;
 }
 
 void replace_by_raised(Graph& graph, Value* old, Value* raised) {

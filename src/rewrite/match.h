@@ -9,7 +9,8 @@
 
 namespace opweld {
 
-// The node that makes the value, if it is this operator; else null.
+// The node that makes the value, if it is this operator; else null. Where a reader is on another
+// stream, nobody looks behind the value.
 Node* made_by(const Value* value, std::string_view op);
 
 // ---- constants ----
@@ -33,16 +34,23 @@ Value* scaled_operand(const Node& node, double& factor);
 
 // ---- readers ----
 
-// Read once, and by a node rather than as an output of the model: nobody misses it when it goes.
+// Read once, and by a node rather than as an output of the model: nobody misses it when it goes. A
+// reader on another stream does: what is on two is never made into one.
 bool has_one_reader(const Value* value);
 
-// The node that alone reads the value, if perhaps with several operands; null if it is an output.
+// The node that alone reads the value, if perhaps with several operands; null if it is an output,
+// or if that node is on another stream.
 Node* only_reader(const Value* value);
+
+// Whether all that reads the value is on the stream of what makes it. Inputs and constants are on
+// every one.
+bool stays_on_its_stream(const Value* value);
 
 // The other operand of a node of two, of which one is `value`; null if neither is.
 Value* other_operand(const Node& node, const Value* value);
 
-// Whether the results of these nodes, except those of `root`, are read by these nodes alone.
+// Whether the results of these nodes, except those of `root`, are read by these nodes alone, and
+// all are on the stream of `root`.
 bool is_closed(std::span<Node* const> nodes, const Node* root);
 
 // ---- axes ----

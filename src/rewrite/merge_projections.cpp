@@ -94,12 +94,10 @@ std::int64_t head_of(const Value* value) {
   return split.back().constant().value_or(0);
 }
 
-// Whether they are split into heads of one size, and panels of weights of any target into whole
-// heads.
+// Whether they are split into heads of one size.
 bool are_heads(const Projections& projections) {
-  constexpr std::int64_t kWidestPanel = 64;
   const std::int64_t head = head_of(projections.front().result);
-  if (head == 0 || head % kWidestPanel != 0) return false;
+  if (head == 0) return false;
   return std::ranges::all_of(projections,
                              [&](const Projection& each) { return head_of(each.result) == head; });
 }
@@ -190,7 +188,7 @@ Source joined_source(std::span<const Node* const> nodes) {
     if (source.scope != scope) scope.clear();
   }
   return {fmt::format("{}", fmt::join(names, " + ")), fmt::format("{}", fmt::join(ops, " + ")),
-          scope, static_cast<int>(nodes.size())};
+          scope, static_cast<int>(nodes.size()), nodes.front()->source().stream};
 }
 
 // The weights that were merged go at once, so that a large model is not in memory twice.
@@ -278,7 +276,8 @@ Status merge_projections(Graph& graph) {
     auto siblings = std::ranges::find_if(by_operand, [&](const Projections& others) {
       return others.front().x() == projection->x() &&
              others.front().depth() == projection->depth() &&
-             others.front().weights().dtype() == projection->weights().dtype();
+             others.front().weights().dtype() == projection->weights().dtype() &&
+             others.front().matmul->source().stream == projection->matmul->source().stream;
     });
     if (siblings == by_operand.end()) siblings = by_operand.insert(siblings, Projections());
     siblings->push_back(*projection);

@@ -2,6 +2,7 @@
 
 #include "rewrite/cse.h"
 #include "rewrite/dce.h"
+#include "rewrite/find_layers.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/merge_projections.h"
 #include "rewrite/raise/alibi.h"
@@ -18,6 +19,7 @@ namespace opweld {
 
 std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
   std::vector<RewritePass> passes = {
+      {"find-layers", find_layers},              // block 0, block 1 ... where names tell of none
       {"fold-constants", fold_constants},        // 2 + 3 -> 5
       {"simplify", simplify},                    // pow(x, 2) -> x * x
       {"cse", eliminate_common_subexpressions},  // one of each equal node stays

@@ -1,13 +1,26 @@
 #include "rewrite/simplify.h"
 
+#include <algorithm>
+
 #include "rewrite/simplify_rules.h"
 
 namespace opweld {
 
 namespace {
 
+// Whether an operand comes from another stream: rules look at what makes their operands, and may
+// make one operator of both.
+bool reads_other_stream(const Node& node) {
+  return std::ranges::any_of(node.operands(), [&](const Value* operand) {
+    const Node* const producer = operand == nullptr ? nullptr : operand->producer();
+    return producer != nullptr && producer->op() != "constant" &&
+           producer->source().stream != node.source().stream;
+  });
+}
+
 // The value of the first rule that applies; null if none does.
 Value* replacement_of(Graph& graph, Node& node) {
+  if (reads_other_stream(node)) return nullptr;
   for (const auto& table :
        {arithmetic_simplifications(), cast_simplifications(), view_simplifications()}) {
     for (const SimplifyRule& rule : table) {

@@ -8,6 +8,7 @@
 
 #include "ops/op.h"
 #include "ops/reference.h"
+#include "runtime/oversize.h"
 #include "runtime/pack.h"
 #include "runtime/run.h"
 #include "runtime/sized_plan.h"
@@ -52,7 +53,7 @@ struct Executable::State {
   Expected<std::shared_ptr<const SizedPlan>> plan_run(std::span<const Tensor> inputs,
                                                       bool single_launch);
   // A tensor for run() to give away; what it holds does not matter.
-  Expected<Tensor> take_result(DType dtype, const Sizes& sizes);
+  Expected<Tensor> take_result(std::size_t output, const SizedPlan& sizes);
   Status execute(const SizedPlan& sizes, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                  RunStats* stats, const RunOptions& options);
 };
@@ -287,17 +288,40 @@ Expected<MemoryAccount> Executable::memory(const Bindings& bindings, bool single
                        sizes->scratch_bytes * state_->team.size(), sizes->live_bytes};
 }
 
+Expected<std::vector<ArenaBlock>> Executable::arena(const Bindings& bindings) const {
+  OPWELD_TRY(const auto sizes, state_->sized_plan(bindings, false));
+  std::vector<ArenaBlock> blocks;
+  const auto& values = state_->storages[sizes->version].arena();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto& [value, first, last, in_place_of, readers] = values[i];
+    OPWELD_TRY(const std::int64_t bytes, value->type().num_bytes().evaluate(bindings));
+    blocks.push_back({value, sizes->memory.offsets[i], bytes, first, last});
+  }
+  for (std::size_t i = 0; i < sizes->kernels.size(); ++i) {
+    const int step = static_cast<int>(i);
+    for (const auto& shared : sizes->kernels[i].shared) {
+      blocks.push_back({nullptr, shared.offset, shared.bytes, step, step});
+    }
+  }
+  return blocks;
+}
+
 Expected<std::vector<Sizes>> Executable::output_sizes(std::span<const Tensor> inputs) {
   OPWELD_TRY(const auto sizes, state_->plan_run(inputs, false));
   return sizes->output_sizes;
 }
 
-Expected<Tensor> Executable::State::take_result(DType dtype, const Sizes& sizes) {
-  const auto bytes = checked_num_bytes(dtype, sizes);
-  const auto block = bytes ? results.take(static_cast<std::size_t>(*bytes)) : nullptr;
-  // It knows what to say of a tensor that cannot be had.
-  if (block == nullptr) return Tensor::allocate(dtype, sizes);
-  return Tensor::borrow_mutable(dtype, sizes, block.get(), block);
+Expected<Tensor> Executable::State::take_result(std::size_t index, const SizedPlan& sizes) {
+  const Graph::Output& output = graph.outputs()[index];
+  const DType dtype = output.value->dtype();
+  const Sizes& own = sizes.output_sizes[index];
+  const std::int64_t bytes = *checked_num_bytes(dtype, own);  // size_plan() has made sure
+  const auto block = results.take(static_cast<std::size_t>(bytes));
+  if (block == nullptr) {
+    return out_of_memory(fmt::format("the elements of output '{}'", output.name), bytes,
+                         tensor_text(*output.value, sizes.bindings), sizes.bindings);
+  }
+  return Tensor::borrow_mutable(dtype, own, block.get(), block);
 }
 
 Expected<std::vector<Tensor>> Executable::run(std::span<const Tensor> inputs, RunStats* stats,
@@ -306,8 +330,7 @@ Expected<std::vector<Tensor>> Executable::run(std::span<const Tensor> inputs, Ru
   OPWELD_CHECK(check_inputs(state_->graph, inputs));
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < sizes->output_sizes.size(); ++i) {
-    OPWELD_TRY(Tensor output, state_->take_result(state_->graph.outputs()[i].value->dtype(),
-                                                  sizes->output_sizes[i]));
+    OPWELD_TRY(Tensor output, state_->take_result(i, *sizes));
     outputs.push_back(std::move(output));
   }
   OPWELD_CHECK(state_->execute(*sizes, inputs, outputs, stats, options));

@@ -26,6 +26,26 @@ struct KernelStats {
   std::int64_t bytes_written = 0;
 };
 
+// When a run did what, in seconds since it began.
+struct Timeline {
+  // A hand-over to the thread team, from before it to after it.
+  struct Launch {
+    int first_kernel = 0;
+    int kernels = 0;
+    double begin = 0;
+    double end = 0;
+  };
+  // What one thread did of a kernel, from the first task that it began to the last that it ended.
+  struct Work {
+    int kernel = 0;
+    int thread = 0;
+    double begin = 0;
+    double end = 0;
+  };
+  std::vector<Launch> launches;
+  std::vector<Work> work;  // by kernel, then by thread
+};
+
 struct RunStats {
   std::int64_t kernels = 0;   // kernels run
   std::int64_t launches = 0;  // hand-overs to the thread team
@@ -34,6 +54,7 @@ struct RunStats {
   std::int64_t bytes_written = 0;
   std::int64_t arena_bytes = 0;
   std::vector<KernelStats> by_kernel;  // in the order of the kernels of the plan that was run
+  Timeline timeline;                   // only when RunOptions::trace is set
 };
 
 // Sees a kernel with what it read (constants apart) and what it wrote, in the order of
@@ -44,6 +65,7 @@ using KernelObserver = std::function<Status(const Kernel&, std::span<const Tenso
 
 struct RunOptions {
   bool profile = false;  // time every kernel
+  bool trace = false;    // and every thread's part of it: RunStats::timeline
   // Hand all kernels to the thread team at once; threads wait for each other only where one reads
   // what another wrote. The same results, to the bit.
   bool single_launch = false;
@@ -86,6 +108,16 @@ struct MemoryAccount {
   std::int64_t live_bytes = 0;
 };
 
+// A place in the arena and when it is taken: from the kernel that writes it to the last that reads
+// it.
+struct ArenaBlock {
+  const Value* value = nullptr;  // null: what the tasks of a kernel hand each other
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+  int first_kernel = 0;
+  int last_kernel = 0;
+};
+
 class Executable {
  public:
   // `graph` is what the plans speak of. A run takes the first version that is for its sizes; the
@@ -120,6 +152,10 @@ class Executable {
                                                  bool single_launch) const;
 
   [[nodiscard]] Expected<MemoryAccount> memory(const Bindings& bindings, bool single_launch) const;
+
+  // Where the intermediates of such a run lie when kernels run one after another. One that takes
+  // over the place of another is a block of its own at the same offset.
+  [[nodiscard]] Expected<std::vector<ArenaBlock>> arena(const Bindings& bindings) const;
 
   [[nodiscard]] const Graph& graph() const;
   [[nodiscard]] std::span<const PlanVersion> versions() const;

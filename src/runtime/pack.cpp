@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,22 +15,32 @@ namespace {
 // How a matrix [.., K, N] is cut into panels.
 struct Panels {
   std::int64_t matrices = 1;
-  std::int64_t depth = 0;         // K
-  std::int64_t columns = 0;       // N, of all parts together
-  std::int64_t parts = 1;         // matrices side by side
-  std::int64_t part_columns = 0;  // N of one of them, or of the parts of one kind in all heads
-  std::int64_t head_columns =
-      0;                   // of one part of one head; of a matrix without heads, part_columns
-  std::int64_t width = 0;  // columns of one part in one panel
-  std::int64_t count = 0;  // panels
+  std::int64_t depth = 0;                      // K
+  std::int64_t columns = 0;                    // N, of all parts together
+  std::int64_t parts = 1;                      // matrices side by side
+  std::int64_t part_columns = 0;               // N of one of them
+  std::vector<tile::ColumnStretch> stretches;  // that repeat along N; at least one
+  std::int64_t width = 0;                      // columns of one part in one panel
+  std::int64_t count = 0;                      // panels
   bool pairs = false;
   std::int64_t padded_depth = 0;  // a multiple of what goes in pairs
 
-  // The first of a panel's columns of that part in the matrix.
-  [[nodiscard]] std::int64_t first_column(std::int64_t panel, std::int64_t part) const {
-    const std::int64_t head = panel * width / head_columns;
-    const std::int64_t within = panel * width % head_columns;
-    return (head * parts + part) * head_columns + within;
+  // Where element `n` of the part's columns stands in the matrix.
+  [[nodiscard]] std::int64_t column(std::int64_t n, std::int64_t part) const {
+    std::int64_t repeated = 0;  // columns of all stretches
+    for (const tile::ColumnStretch& stretch : stretches) repeated += stretch.columns;
+    std::int64_t start = n / (repeated / parts) * repeated;
+    std::int64_t within = n % (repeated / parts);
+    for (const tile::ColumnStretch& stretch : stretches) {
+      if (within < stretch.columns / parts) {
+        const std::int64_t run = stretch.run;
+        return start + (within / run * parts + part) * run + within % run;
+      }
+      start += stretch.columns;
+      within -= stretch.columns / parts;
+    }
+    assert(false && "stretches are made of whole parts");
+    return 0;
   }
 };
 
@@ -43,15 +54,44 @@ Panels panels_of(const Sizes& sizes, const tile::Param& param) {
   panels.columns = sizes[sizes.size() - (transposed ? 2 : 1)];
   panels.parts = param.packed_parts;
   panels.part_columns = panels.columns / panels.parts;
-  panels.head_columns =
-      param.packed_head > 0 ? param.packed_head / panels.parts : panels.part_columns;
+  panels.stretches = param.packed_stretches;
+  if (panels.stretches.empty()) {
+    panels.stretches = {{static_cast<int>(panels.part_columns * panels.parts),
+                         static_cast<int>(panels.part_columns)}};
+  }
   panels.width = param.packed_columns / panels.parts;
-  assert(param.packed_head == 0 || panels.head_columns % panels.width == 0);
   panels.count = (panels.part_columns + panels.width - 1) / panels.width;
   panels.pairs = param.packed_pairs;
   constexpr std::int64_t kStep = tile::kMatrixDepth;
   panels.padded_depth = panels.pairs ? (panels.depth + kStep - 1) / kStep * kStep : panels.depth;
   return panels;
+}
+
+// Neighbouring columns of the matrix that are neighbours in a panel.
+struct Run {
+  std::int64_t from;
+  std::int64_t to;
+  std::int64_t count;
+};
+
+std::vector<Run> runs_of(const Panels& panels, std::int64_t panel) {
+  std::vector<Run> runs;
+  const std::int64_t first = panel * panels.width;
+  const std::int64_t count = std::min(panels.width, panels.part_columns - first);
+  for (std::int64_t part = 0; part < panels.parts; ++part) {
+    for (std::int64_t j = 0; j < count; ++j) {
+      const std::int64_t from = panels.column(first + j, part);
+      const std::int64_t to = part * panels.width + j;
+      const bool goes_on = !runs.empty() && runs.back().from + runs.back().count == from &&
+                           runs.back().to + runs.back().count == to;
+      if (goes_on) {
+        ++runs.back().count;
+      } else {
+        runs.push_back({from, to, 1});
+      }
+    }
+  }
+  return runs;
 }
 
 // How far apart two neighbours lie in a matrix, in elements.
@@ -60,23 +100,24 @@ struct Steps {
   std::int64_t column;
 };
 
-// One matrix, panels of [padded_depth / 2, columns of all parts, 2].
-void pack_pairs(const std::byte* from, const Panels& panels, Steps steps, std::int64_t element,
-                std::byte* to) {
-  const std::int64_t panel_columns = panels.width * panels.parts;
-  const std::int64_t panel_bytes = panels.padded_depth * panel_columns * element;
-  for (std::int64_t panel = 0; panel < panels.count; ++panel, to += panel_bytes) {
-    const std::int64_t count = std::min(panels.width, panels.part_columns - panel * panels.width);
-    for (std::int64_t k = 0; k < panels.depth; ++k) {
-      for (std::int64_t part = 0; part < panels.parts; ++part) {
-        const std::byte* const row =
-            from + (k * steps.row + panels.first_column(panel, part) * steps.column) * element;
-        std::byte* const pairs =
-            to + ((k / 2 * panel_columns + part * panels.width) * 2 + k % 2) * element;
-        for (std::int64_t j = 0; j < count; ++j) {
-          std::memcpy(pairs + 2 * j * element, row + j * steps.column * element,
-                      static_cast<std::size_t>(element));
-        }
+// One panel: [padded_depth, columns of all parts], or, in pairs, [padded_depth / 2, columns of all
+// parts, 2].
+void pack_panel(const std::byte* from, const Panels& panels, std::span<const Run> runs, Steps steps,
+                std::int64_t element, std::byte* to) {
+  const std::int64_t width = panels.width * panels.parts;
+  const std::int64_t to_step = panels.pairs ? 2 : 1;
+  for (std::int64_t k = 0; k < panels.depth; ++k) {
+    const std::int64_t start = panels.pairs ? k / 2 * width * 2 + k % 2 : k * width;
+    for (const Run& run : runs) {
+      const std::byte* const row = from + (k * steps.row + run.from * steps.column) * element;
+      std::byte* const place = to + (start + run.to * to_step) * element;
+      if (steps.column == 1 && to_step == 1) {
+        std::memcpy(place, row, static_cast<std::size_t>(run.count * element));
+        continue;
+      }
+      for (std::int64_t j = 0; j < run.count; ++j) {
+        std::memcpy(place + j * to_step * element, row + j * steps.column * element,
+                    static_cast<std::size_t>(element));
       }
     }
   }
@@ -100,34 +141,13 @@ void pack_panels(const Tensor& matrix, const tile::Param& param, Tensor& packed)
   const std::int64_t row_step = transposed ? 1 : panels.columns;
   const std::int64_t column_step = transposed ? panels.depth : 1;
   const std::int64_t element = byte_size(matrix.dtype());
-  std::byte* to = packed.mutable_data();
-  if (panels.pairs) {
-    const std::int64_t packed_bytes =
-        panels.count * panels.padded_depth * param.packed_columns * element;
+  const std::int64_t matrix_bytes = panels.depth * panels.columns * element;
+  const std::int64_t panel_bytes = panels.padded_depth * param.packed_columns * element;
+  for (std::int64_t panel = 0; panel < panels.count; ++panel) {
+    const std::vector<Run> runs = runs_of(panels, panel);
     for (std::int64_t m = 0; m < panels.matrices; ++m) {
-      pack_pairs(matrix.data() + m * panels.depth * panels.columns * element, panels,
-                 {row_step, column_step}, element, to + m * packed_bytes);
-    }
-    return;
-  }
-  for (std::int64_t m = 0; m < panels.matrices; ++m) {
-    const std::byte* from = matrix.data() + m * panels.depth * panels.columns * element;
-    for (std::int64_t panel = 0; panel < panels.count; ++panel) {
-      const std::int64_t count = std::min(panels.width, panels.part_columns - panel * panels.width);
-      for (std::int64_t row_part = 0; row_part < panels.depth * panels.parts;
-           ++row_part, to += panels.width * element) {
-        const std::int64_t k = row_part / panels.parts;
-        const std::int64_t first = panels.first_column(panel, row_part % panels.parts);
-        const std::byte* row = from + (k * row_step + first * column_step) * element;
-        if (column_step == 1) {
-          std::memcpy(to, row, static_cast<std::size_t>(count * element));
-          continue;
-        }
-        for (std::int64_t j = 0; j < count; ++j) {
-          std::memcpy(to + j * element, row + j * column_step * element,
-                      static_cast<std::size_t>(element));
-        }
-      }
+      pack_panel(matrix.data() + m * matrix_bytes, panels, runs, {row_step, column_step}, element,
+                 packed.mutable_data() + (m * panels.count + panel) * panel_bytes);
     }
   }
 }
@@ -146,7 +166,7 @@ struct Packing {
     return matrix.data() == wanted.data() && matrix.sizes() == wanted.sizes() &&
            param->packed_columns == wanted_param.packed_columns &&
            param->packed_parts == wanted_param.packed_parts &&
-           param->packed_head == wanted_param.packed_head &&
+           param->packed_stretches == wanted_param.packed_stretches &&
            param->packed_pairs == wanted_param.packed_pairs &&
            param->packed_from_transposed == wanted_param.packed_from_transposed;
   }
@@ -157,7 +177,9 @@ struct Packing {
 Status pack_constants(std::span<PlanVersion> versions) {
   std::vector<Packing> packings;
   std::int64_t bytes = 0;
-  const auto add = [&](ExecutableKernel& kernel) {
+  std::int64_t most = 0;
+  std::string largest;  // for an error
+  const auto add = [&](ExecutableKernel& kernel, const Kernel& planned) {
     for (auto& constant : kernel.constants) {
       const tile::Param& param = kernel.program.params[static_cast<std::size_t>(constant.param)];
       if (param.packed_columns == 0) continue;
@@ -168,17 +190,29 @@ Status pack_constants(std::span<PlanVersion> versions) {
         Sizes sizes = packed_sizes(constant.value.sizes(), param);
         const std::int64_t size = num_elements(sizes) * byte_size(constant.value.dtype());
         packing = packings.insert(packing, {&param, constant.value, std::move(sizes), bytes, {}});
+        if (size > most) {
+          most = size;
+          largest = fmt::format("{}{} of {} ({})", to_string(constant.value.dtype()),
+                                to_string(constant.value.sizes()), planned.name, planned.label);
+        }
         constexpr auto kUnit = static_cast<std::int64_t>(kBlockAlignment);
         bytes += (size + kUnit - 1) / kUnit * kUnit;
       }
       packing->takers.push_back(&constant.value);
     }
   };
-  for (PlanVersion& version : versions) std::ranges::for_each(version.kernels, add);
+  for (auto& [plan, kernels] : versions) {
+    for (std::size_t i = 0; i < kernels.size(); ++i) add(kernels[i], plan.kernels[i]);
+  }
   if (packings.empty()) return {};
 
   const std::shared_ptr<std::byte> block = allocate_block(static_cast<std::size_t>(bytes));
-  if (block == nullptr) return fail("out of memory: the packed weights need {} bytes", bytes);
+  if (block == nullptr) {
+    return fail(
+        "out of memory: the packed weights need {} bytes; the largest is {}. A machine with more "
+        "memory holds them, or the model with weights of a narrower type",
+        bytes, largest);
+  }
   for (Packing& packing : packings) {
     Tensor packed = Tensor::borrow_mutable(packing.matrix.dtype(), std::move(packing.sizes),
                                            block.get() + packing.offset, block);

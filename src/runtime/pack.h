@@ -14,7 +14,7 @@ namespace opweld {
 // [.., ceil(N / c), K, c] of c = param.packed_columns columns, padded with zero bytes. With
 // p = param.packed_parts the columns are those of p matrices side by side, and the panels
 // [.., ceil(N / p / (c / p)), K, p, c / p], of which the last two axes are counted as one; with
-// param.packed_head those of the p parts of each head, and no panel holds columns of two. With
+// param.packed_stretches, which N is a multiple of, the parts are those of each stretch. With
 // param.packed_pairs, K is padded to a multiple of tile::kMatrixDepth and the panels are
 // [.., ceil(N / c), K / 2, c, 2], the last two axes again counted as one.
 Sizes packed_sizes(const Sizes& matrix, const tile::Param& param);

@@ -8,16 +8,16 @@
 #include <mutex>
 
 #include "ops/reference.h"
+#include "runtime/oversize.h"
 #include "support/memory_block.h"
 
 namespace opweld {
 
-Status WorkBytes::resize(std::int64_t bytes) {
-  if (bytes <= capacity_) return {};
+bool WorkBytes::resize(std::int64_t bytes) {
+  if (bytes <= capacity_) return true;
   block_ = allocate_block(static_cast<std::size_t>(bytes));
   capacity_ = block_ == nullptr ? 0 : bytes;
-  if (block_ == nullptr) return fail("cannot allocate {} bytes for intermediate tensors", bytes);
-  return {};
+  return block_ != nullptr;
 }
 
 namespace {
@@ -83,12 +83,16 @@ class Run {
         team_(team) {}
 
   Status operator()(RunStats* stats, const RunOptions& options) {
-    OPWELD_CHECK(workspace_.arena.resize(sizes_.memory.arena_bytes));
+    if (!workspace_.arena.resize(sizes_.memory.arena_bytes)) return no_arena();
     workspace_.scratch.resize(static_cast<std::size_t>(team_.size()));
     for (WorkBytes& scratch : workspace_.scratch) {
-      OPWELD_CHECK(scratch.resize(sizes_.scratch_bytes));
+      if (!scratch.resize(sizes_.scratch_bytes)) return no_scratch();
     }
     workspace_.params.resize(plan_.kernels.size());
+    // Of a launch of all kernels only the threads can tell when each of them ran.
+    timed_ = options.trace || (options.profile && sizes_.launch);
+    spans_.assign(timed_ ? plan_.kernels.size() * workspace_.scratch.size() : 0, Span{});
+    began_ = timed_ ? Clock::now() : Clock::time_point{};
     if (stats != nullptr) *stats = {};
     copy_caches(stats);
     if (sizes_.launch) {
@@ -96,21 +100,58 @@ class Run {
     } else {
       OPWELD_CHECK(run_apart(stats, options));
     }
+    if (stats != nullptr && options.trace) record_work(stats->timeline);
     if (stats != nullptr) stats->arena_bytes = sizes_.memory.arena_bytes;
     copy_remaining_outputs();
     return {};
   }
 
  private:
+  Status no_arena() const {
+    std::string largest;
+    std::int64_t most = 0;
+    for (const StorageMap::ArenaValue& value : plan_.storage.arena()) {
+      const auto bytes = value.value->type().num_bytes().evaluate(sizes_.bindings);
+      if (!bytes || *bytes <= most) continue;
+      most = *bytes;
+      largest = tensor_text(*value.value, sizes_.bindings);
+    }
+    for (std::size_t i = 0; i < sizes_.kernels.size(); ++i) {
+      for (const auto& shared : sizes_.kernels[i].shared) {
+        if (shared.bytes <= most) continue;
+        most = shared.bytes;
+        largest = "what tasks share of " + name_of(i);
+      }
+    }
+    return out_of_memory("the intermediate tensors of a run", sizes_.memory.arena_bytes, largest,
+                         sizes_.bindings);
+  }
+
+  Status no_scratch() const {
+    const auto largest =
+        std::ranges::max_element(sizes_.kernels, {}, &SizedPlan::KernelSizes::scratch_bytes);
+    return out_of_memory(
+        "the buffers of each thread", sizes_.scratch_bytes,
+        "those of " + name_of(static_cast<std::size_t>(largest - sizes_.kernels.begin())),
+        sizes_.bindings);
+  }
+
+  std::string name_of(std::size_t kernel) const {
+    const Kernel& planned = plan_.plan.kernels[kernel];
+    return fmt::format("{} ({})", planned.name, planned.label);
+  }
+
   Status run_apart(RunStats* stats, const RunOptions& options) {
+    const bool clocked = options.profile || options.trace;
     for (std::size_t i = 0; i < plan_.kernels.size(); ++i) {
-      const Clock::time_point start = options.profile ? Clock::now() : Clock::time_point{};
+      Span span;
+      if (clocked) span.begin = Clock::now();
       OPWELD_CHECK(options.observer ? run_observed(i, options.observer) : run_kernel(i));
       if (stats == nullptr) continue;
-      const std::chrono::duration<double> seconds =
-          options.profile ? Clock::now() - start : Clock::duration{};
-      record(i, seconds.count(), *stats);
+      if (clocked) span.end = Clock::now();
+      record(i, options.profile ? span.seconds() : 0, *stats);
       ++stats->launches;
+      if (options.trace) record_launch(i, 1, span, stats->timeline);
     }
     return {};
   }
@@ -125,7 +166,8 @@ class Run {
       const bool new_stretch = i > 0 && steps[i].stretch != steps[i - 1].stretch;
       workspace_.steps.push_back({steps[i].tasks, new_stretch});
     }
-    std::vector<Span> spans(options.profile ? kernels * workspace_.scratch.size() : 0);
+    Span launch;
+    if (timed_) launch.begin = Clock::now();
     FirstFailure failure;
     team_.run_steps(workspace_.steps,
                     [&](std::size_t step, std::int64_t begin, std::int64_t end, int thread) {
@@ -133,28 +175,48 @@ class Run {
                         const auto kernel = static_cast<std::size_t>(index);
                         if (sizes_.kernels[kernel].tasks == 0 || failure.is_before(kernel))
                           continue;
-                        Span span;
-                        if (options.profile) span.begin = Clock::now();
-                        run_tasks(kernel, begin, end, thread, failure);
-                        if (!options.profile) continue;
-                        span.end = Clock::now();
-                        spans[static_cast<std::size_t>(thread) * kernels + kernel].include(span);
+                        run_timed_tasks(kernel, begin, end, thread, failure);
                       }
                     });
     OPWELD_CHECK(failure.status());
-    if (stats != nullptr) record_together(spans, *stats);
+    if (timed_) launch.end = Clock::now();
+    if (stats == nullptr) return {};
+    record_together(options, *stats);
+    if (options.trace && kernels > 0) record_launch(0, kernels, launch, stats->timeline);
     return {};
   }
 
-  void record_together(std::span<const Span> spans, RunStats& stats) {
+  void record_together(const RunOptions& options, RunStats& stats) {
     const std::size_t kernels = plan_.kernels.size();
     for (std::size_t i = 0; i < kernels; ++i) {
       Span span;
-      for (std::size_t at = i; at < spans.size(); at += kernels) span.include(spans[at]);
-      record(i, span.seconds(), stats);
+      for (std::size_t at = i; at < spans_.size(); at += kernels) span.include(spans_[at]);
+      record(i, options.profile ? span.seconds() : 0, stats);
     }
     stats.launches = kernels == 0 ? 0 : 1;
     stats.barriers = sizes_.launch->barriers();
+  }
+
+  [[nodiscard]] double since_begin(Clock::time_point time) const {
+    return std::chrono::duration<double>(time - began_).count();
+  }
+
+  void record_launch(std::size_t first, std::size_t kernels, const Span& span,
+                     Timeline& timeline) const {
+    timeline.launches.push_back({static_cast<int>(first), static_cast<int>(kernels),
+                                 since_begin(span.begin), since_begin(span.end)});
+  }
+
+  void record_work(Timeline& timeline) const {
+    const std::size_t kernels = plan_.kernels.size();
+    for (std::size_t kernel = 0; kernel < kernels; ++kernel) {
+      for (std::size_t thread = 0; thread < workspace_.scratch.size(); ++thread) {
+        const Span& span = spans_[thread * kernels + kernel];
+        if (span.end < span.begin) continue;  // it had no task of it
+        timeline.work.push_back({static_cast<int>(kernel), static_cast<int>(thread),
+                                 since_begin(span.begin), since_begin(span.end)});
+      }
+    }
   }
 
   const std::byte* read(StorageMap::Slot slot) {
@@ -205,10 +267,21 @@ class Run {
     prepare(index);
     FirstFailure failure;
     const auto work = [&](std::int64_t begin, std::int64_t end, int thread) {
-      run_tasks(index, begin, end, thread, failure);
+      run_timed_tasks(index, begin, end, thread, failure);
     };
     team_.run(sizes_.kernels[index].tasks, work);
     return failure.status();
+  }
+
+  // With the time that this thread spends on the kernel, if anybody wants to know.
+  void run_timed_tasks(std::size_t index, std::int64_t begin, std::int64_t end, int thread,
+                       FirstFailure& failure) {
+    if (!timed_) return run_tasks(index, begin, end, thread, failure);
+    Span span;
+    span.begin = Clock::now();
+    run_tasks(index, begin, end, thread, failure);
+    span.end = Clock::now();
+    spans_[static_cast<std::size_t>(thread) * plan_.kernels.size() + index].include(span);
   }
 
   void run_tasks(std::size_t index, std::int64_t begin, std::int64_t end, int thread,
@@ -232,8 +305,12 @@ class Run {
     std::vector<Tensor> inputs;
     for (const Value* input : kernel.inputs) {
       OPWELD_TRY(const Tensor tensor, view(input));
-      OPWELD_TRY(Tensor copy, tensor.clone());
-      inputs.push_back(std::move(copy));
+      auto copy = tensor.clone();
+      if (!copy) {
+        return out_of_memory("the elements of a kernel's input", tensor.num_bytes(),
+                             tensor_text(*input, sizes_.bindings), sizes_.bindings);
+      }
+      inputs.push_back(std::move(*copy));
     }
     OPWELD_CHECK(run_kernel(index));
     std::vector<Tensor> outputs;
@@ -319,6 +396,9 @@ class Run {
   std::span<Tensor> outputs_;
   Workspace& workspace_;
   ThreadTeam& team_;
+  bool timed_ = false;  // each thread's part of each kernel
+  Clock::time_point began_;
+  std::vector<Span> spans_;  // by thread, then by kernel
 };
 
 }  // namespace

@@ -16,7 +16,8 @@ namespace opweld {
 // Bytes that a run works in, kept for the next one; what they hold does not matter.
 class WorkBytes {
  public:
-  Status resize(std::int64_t bytes);
+  // False where they cannot be had.
+  [[nodiscard]] bool resize(std::int64_t bytes);
   [[nodiscard]] std::byte* data() { return block_.get(); }
 
  private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/oversize.h"
+
 namespace opweld {
 
 namespace {
@@ -13,19 +15,20 @@ Status check_not_negative(const Graph& graph, const Bindings& bindings) {
     for (int i = 0; i < node->num_results(); ++i) {
       for (const Dim& size : node->result(i)->shape()) {
         if (size.lower_bound() >= 0) continue;
-        OPWELD_TRY(const std::int64_t value, size.evaluate(bindings));
-        if (value >= 0) continue;
+        const auto value = size.evaluate(bindings);
+        if (!value) return too_large(*node->result(i), bindings);
+        if (*value >= 0) continue;
         return usage_error("{} '{}': these inputs make its size {} negative ({})", node->op(),
-                           node->display_name(), size, value);
+                           node->display_name(), size, *value);
       }
     }
   }
   return {};
 }
 
-Expected<SizedPlan::KernelSizes> size_kernel(const Kernel& kernel,
-                                             const ExecutableKernel& executable,
-                                             const Bindings& bindings) {
+Expected<SizedPlan::KernelSizes> count_kernel(const Kernel& kernel,
+                                              const ExecutableKernel& executable,
+                                              const Bindings& bindings) {
   SizedPlan::KernelSizes sizes;
   OPWELD_TRY(sizes.bytes_read, FusionPlan::bytes_read(kernel).evaluate(bindings));
   OPWELD_TRY(sizes.bytes_written, FusionPlan::bytes_written(kernel).evaluate(bindings));
@@ -42,6 +45,14 @@ Expected<SizedPlan::KernelSizes> size_kernel(const Kernel& kernel,
     OPWELD_TRY(const std::int64_t bytes, shared.bytes.evaluate(sizes.symbols));
     sizes.shared.push_back({0, bytes, shared.zeroed});
   }
+  return sizes;
+}
+
+Expected<SizedPlan::KernelSizes> size_kernel(const Kernel& kernel,
+                                             const ExecutableKernel& executable,
+                                             const Bindings& bindings) {
+  auto sizes = count_kernel(kernel, executable, bindings);
+  if (!sizes) return too_large(kernel, sizes.error(), bindings);
   return sizes;
 }
 
@@ -85,7 +96,9 @@ Status place_intermediates(const StorageMap& storage, SizedPlan& sizes) {
   std::vector<Lifetime> lifetimes;
   std::vector<Lifetime> in_turn;  // of kernels one after another
   for (const StorageMap::ArenaValue& value : storage.arena()) {
-    OPWELD_TRY(const std::int64_t bytes, value.value->type().num_bytes().evaluate(sizes.bindings));
+    const auto counted = value.value->type().num_bytes().evaluate(sizes.bindings);
+    if (!counted) return too_large(*value.value, sizes.bindings);
+    const std::int64_t bytes = *counted;
     Lifetime lifetime = lifetime_of(value, bytes, sizes.launch);
     if (sizes.launch && value.in_place_of >= 0) {
       const auto& operand = storage.arena()[static_cast<std::size_t>(value.in_place_of)];
@@ -103,7 +116,14 @@ Status place_intermediates(const StorageMap& storage, SizedPlan& sizes) {
       lifetimes.push_back({shared.bytes, first, step});
     }
   }
-  OPWELD_TRY(sizes.memory, plan_memory(lifetimes));
+  auto memory = plan_memory(lifetimes);
+  if (!memory) {
+    const auto largest = std::ranges::max_element(in_turn, {}, &Lifetime::bytes);
+    if (largest == in_turn.end()) return tl::unexpected(memory.error());
+    const auto index = static_cast<std::size_t>(largest - in_turn.begin());
+    return too_large(*storage.arena()[index].value, sizes.bindings);
+  }
+  sizes.memory = std::move(*memory);
   std::size_t next = storage.arena().size();
   for (auto& kernel : sizes.kernels) {
     for (auto& shared : kernel.shared) shared.offset = sizes.memory.offsets[next++];
@@ -128,8 +148,11 @@ Expected<SizedPlan> size_plan(const Graph& graph, const PlanVersion& version,
   if (single_launch) sizes.launch = arrange(plan, storage, sizes);
   OPWELD_CHECK(place_intermediates(storage, sizes));
   for (const auto& output : graph.outputs()) {
-    OPWELD_TRY(Sizes output_sizes, evaluate(output.value->shape(), bindings));
-    sizes.output_sizes.push_back(std::move(output_sizes));
+    auto output_sizes = evaluate(output.value->shape(), bindings);
+    if (!output_sizes || !checked_num_bytes(output.value->dtype(), *output_sizes)) {
+      return too_large(*output.value, bindings);
+    }
+    sizes.output_sizes.push_back(std::move(*output_sizes));
   }
   return sizes;
 }

@@ -35,12 +35,17 @@ Log Log::from_environment() {
   return {environment("OPWELD_LOG_LEVEL"), std::string(environment("OPWELD_LOG_FILE"))};
 }
 
+std::optional<LogLevel> parse_log_level(std::string_view text) {
+  if (text == "0" || text == "debug") return LogLevel::Debug;
+  if (text == "1" || text == "info") return LogLevel::Info;
+  if (text.empty() || text == "2" || text == "quiet") return LogLevel::Quiet;
+  return std::nullopt;
+}
+
 Log::Log(std::string_view level, const std::string& file) {
-  if (level == "0" || level == "debug") {
-    level_ = LogLevel::Debug;
-  } else if (level == "1" || level == "info") {
-    level_ = LogLevel::Info;
-  } else if (!level.empty() && level != "2" && level != "quiet") {
+  const std::optional<LogLevel> asked = parse_log_level(level);
+  level_ = asked.value_or(LogLevel::Quiet);
+  if (!asked) {
     write_line(STDERR_FILENO, "opweld: OPWELD_LOG_LEVEL='" + std::string(level) +
                                   "' is none of 0 (debug), 1 (info) and 2 (quiet)");
   }

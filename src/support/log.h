@@ -9,12 +9,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace opweld {
 
 enum class LogLevel : std::uint8_t { Debug, Info, Quiet };
+
+// "0" or "debug", "1" or "info", "2" or "quiet", or empty, which is quiet; absent for anything
+// else.
+std::optional<LogLevel> parse_log_level(std::string_view text);
 
 class Log {
  public:

@@ -49,6 +49,11 @@ std::string model_name() {
 // only:
 // ./dev bench measures the machine before it quotes a fraction of anything.
 constexpr double kAssumedBandwidth = 20e9;
+// Of one core to its own outer cache, in bytes per cycle: half a vector register's load each cycle
+// is what copies of such servers reach.
+constexpr double kCacheBytesPerCycle = 16;
+// Of an AMX unit: 16 x 16 x 32 products and their sums, which a TDPBF16PS takes 16 cycles for.
+constexpr double kMatrixFlopsPerCycle = 2.0 * 16 * 16 * 32 / 16;
 
 // Tile registers are state that Linux saves for a process only once it has asked for them (the
 // kernel's Documentation/arch/x86/xstate.rst). Asked once; threads have what their process has.
@@ -102,7 +107,9 @@ Target host_target() {
   constexpr int kFlopsPerFma = 2;
   target.peak_flops =
       frequency() * target.fma_per_cycle * kFlopsPerFma * (target.vector_bits / 32.0);
+  if (target.has_amx_bf16) target.matrix_flops = frequency() * kMatrixFlopsPerCycle;
   target.bandwidth = kAssumedBandwidth;
+  target.cache_bandwidth = frequency() * kCacheBytesPerCycle;
   return target;
 }
 

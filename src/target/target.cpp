@@ -22,6 +22,7 @@ Target restricted(Target target, std::string name, std::string cpu, std::string 
   target.vector_bits = bits;
   target.vector_registers = registers;
   target.has_amx_bf16 = false;
+  target.matrix_flops = 0;
   return target;
 }
 
@@ -62,6 +63,11 @@ Expected<Target> find_target(std::string_view name) {
                                 "system keeps them from us"
                               : "not known",
                      fmt::join(available, ", "));
+}
+
+Target on_threads(Target target, int threads) {
+  target.cores = std::clamp(threads, 1, target.cores);
+  return target;
 }
 
 }  // namespace opweld

@@ -32,8 +32,10 @@ struct Target {
   // since a share of a large L3 is far away and others may use it.
   std::int64_t outer_bytes = 1 << 20;
 
-  double peak_flops = 0;  // fp32 flops per second of one core, from frequency or measurement
-  double bandwidth = 0;   // bytes per second of all cores to main memory
+  double peak_flops = 0;       // fp32 flops per second of one core, from frequency or measurement
+  double matrix_flops = 0;     // bf16 flops per second of one core's matrix unit; 0: it has none
+  double bandwidth = 0;        // bytes per second of all cores to main memory
+  double cache_bandwidth = 0;  // bytes per second of one core to its outer cache
   double launch_seconds = 2e-6;
 
   [[nodiscard]] int lanes(int element_bytes) const { return vector_bits / 8 / element_bytes; }
@@ -46,5 +48,8 @@ Target host_target();
 // whatever the architecture guarantees). A name that is unknown, or asks for instructions the host
 // lacks or the system refuses, is a usage error that lists what there is.
 Expected<Target> find_target(std::string_view name);
+
+// The target as a run on so many threads has it: with as many cores, but no more than there are.
+Target on_threads(Target target, int threads);
 
 }  // namespace opweld

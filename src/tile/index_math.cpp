@@ -74,6 +74,13 @@ Expr IndexMath::add(Expr a, Expr b) {
   if (left && right) return size(*left + *right);
   if (left && *left == Dim(0)) return b;
   if (right && *right == Dim(0)) return a;
+  // (x + c) + d -> x + (c + d), so that a number that was added and taken away again is seen to be.
+  if (const ExprNode node = pool_[a]; right && node.kind == ExprKind::Add) {
+    const auto inner = known(node.arguments[1]);
+    if (inner && inner->is_constant() && right->is_constant()) {
+      return add(node.arguments[0], size(*inner + *right));
+    }
+  }
   if (const auto joined = join_split(a, b)) return *joined;
   return pool_.binary(ExprKind::Add, a, b);
 }

@@ -28,6 +28,12 @@ class PressureWalk {
     for (std::size_t i = 0; i < program.exprs.size(); ++i) {
       const auto expr = static_cast<Expr>(i);
       const ExprNode& node = program.exprs[expr];
+      // Arguments come before what reads them.
+      bool is_index = node.type == DType::I64 && node.kind != ExprKind::Input;
+      for (int k = 0; k < node.num_arguments; ++k) {
+        is_index = is_index && is_index_[static_cast<std::size_t>(node.arguments[k])];
+      }
+      is_index_.push_back(is_index);
       if (node.kind != ExprKind::Input) continue;
       reads_of_locals_[static_cast<std::size_t>(node.index)] = expr;
     }
@@ -120,14 +126,7 @@ class PressureWalk {
   }
 
   // Integers made of loop variables and sizes alone.
-  bool is_index(Expr root) const {
-    if (program_.exprs[root].type != DType::I64) return false;
-    const auto reachable = reachable_exprs(program_.exprs, root);
-    return std::all_of(reachable.begin(), reachable.end(), [this](Expr expr) {
-      const ExprNode& node = program_.exprs[expr];
-      return node.type == DType::I64 && node.kind != ExprKind::Input;
-    });
-  }
+  bool is_index(Expr expr) const { return is_index_[static_cast<std::size_t>(expr)]; }
 
   void define(const Statement& statement, int local) {
     if (const auto* reduce = std::get_if<Reduce>(&statement.node)) add_accumulators(*reduce);
@@ -175,6 +174,7 @@ class PressureWalk {
   const TileProgram& program_;
   int vector_bytes_;
   std::vector<Expr> reads_of_locals_;  // by local
+  std::vector<bool> is_index_;         // by expression
   int time_ = 0;
   std::optional<Variance> variance_;
   std::vector<OpenLoop> loops_;

@@ -39,9 +39,10 @@ MemoryRef ProgramBuilder::output(std::string_view name, DType dtype, Shape shape
 }
 
 MemoryRef ProgramBuilder::packed_input(std::string_view name, DType dtype, Shape shape, int columns,
-                                       bool from_transposed, int parts, bool pairs, int head) {
+                                       bool from_transposed, int parts, bool pairs,
+                                       std::vector<ColumnStretch> stretches) {
   program_.params.push_back({unique(name), dtype, std::move(shape), Param::Role::Input, columns,
-                             from_transposed, parts, head, pairs});
+                             from_transposed, parts, std::move(stretches), pairs});
   return {Access::Memory::Param, static_cast<int>(program_.params.size()) - 1};
 }
 
@@ -165,6 +166,10 @@ void ProgramBuilder::transpose(Transpose transpose) {
 
 void ProgramBuilder::store_pair(Access to, Expr first, Expr second) {
   emit({StorePair{std::move(to), first, second}});
+}
+
+void ProgramBuilder::store_interleaved(Access to, Expr first, Expr second) {
+  emit({StoreInterleaved{std::move(to), first, second}});
 }
 
 void ProgramBuilder::prefetch(Access from) {

@@ -64,7 +64,8 @@ class ProgramBuilder {
   MemoryRef output(std::string_view name, DType dtype, Shape shape);
   // A constant matrix of panels, `shape` as packed (see Param::packed_columns).
   MemoryRef packed_input(std::string_view name, DType dtype, Shape shape, int columns,
-                         bool from_transposed, int parts = 1, bool pairs = false, int head = 0);
+                         bool from_transposed, int parts = 1, bool pairs = false,
+                         std::vector<ColumnStretch> stretches = {});
   // What the tasks share; after all inputs and outputs. A counter is i32.
   MemoryRef shared(std::string_view name, DType dtype, Shape shape);
   MemoryRef counter(std::string_view name, Shape shape);
@@ -106,6 +107,7 @@ class ProgramBuilder {
   void matrix_dot(MatrixDot dot);
   void transpose(Transpose transpose);
   void store_pair(Access to, Expr first, Expr second);
+  void store_interleaved(Access to, Expr first, Expr second);
   void prefetch(Access from);
   void check(Expr condition, std::string message, std::vector<Check::Shown> shown = {});
   // Whether this task is the last of `count` to arrive at the counter.

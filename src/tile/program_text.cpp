@@ -34,6 +34,15 @@ std::string_view combiner_text(Combiner combiner) {
   return "?";
 }
 
+std::string stretches_text(const std::vector<ColumnStretch>& stretches) {
+  std::string text;
+  for (const ColumnStretch& stretch : stretches) {
+    text +=
+        fmt::format("{}{} by {}", text.empty() ? " heads " : ", ", stretch.columns, stretch.run);
+  }
+  return text;
+}
+
 std::string param_text(const Param& param) {
   const std::string head =
       fmt::format("{}: {}{} ", param.name, to_string(param.dtype), to_string(param.shape));
@@ -45,8 +54,7 @@ std::string param_text(const Param& param) {
          fmt::format("packed({}{}{}{}{})", param.packed_columns,
                      param.packed_from_transposed ? " transposed" : "",
                      param.packed_parts > 1 ? fmt::format(" parts {}", param.packed_parts) : "",
-                     param.packed_head > 0 ? fmt::format(" heads {}", param.packed_head) : "",
-                     param.packed_pairs ? " pairs" : "");
+                     stretches_text(param.packed_stretches), param.packed_pairs ? " pairs" : "");
 }
 
 class ProgramPrinter {
@@ -185,6 +193,11 @@ class ProgramPrinter {
   void statement(const StorePair& store) {
     const std::string to = access(store.to);
     line("store_pair " + to + " <- " + expr(store.first) + ", " + expr(store.second));
+  }
+
+  void statement(const StoreInterleaved& store) {
+    const std::string to = access(store.to);
+    line("store_interleaved " + to + " <- " + expr(store.first) + ", " + expr(store.second));
   }
 
   void statement(const Store& store) {

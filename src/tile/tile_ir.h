@@ -5,8 +5,10 @@
 //
 //   program   := "kernel" name "(" param,* ")" sizes? grid? buffer* block
 //   param     := name ":" dtype "[" dim,* "]" ("in" | "out" | "packed(" columns ["transposed"]
-//                                                         ["parts" n] ["heads" n] ["pairs"] ")" |
+//                                                         ["parts" n] ["heads" stretch,+]
+//                                                         ["pairs"] ")" |
 //                                                         "shared" | "counter")
+//   stretch   := columns "by" run                         see ColumnStretch
 //   sizes     := "sizes" symbol,+                         what is known of each, from Dim
 //   grid      := "grid" (loop "in" expr ["step" n]),+     every combination is one task
 //   buffer    := "buffer" name ":" dtype "[" dim,* "]" ("cache" | "outer" | "register")
@@ -29,6 +31,9 @@
 //              | "transpose" access "<-" access ...       rows become columns (see Transpose)
 //              | "store" access "<-" expr where?
 //              | "store_pair" access "<-" expr "," expr   two neighbours in bf16 (see StorePair)
+//              | "store_interleaved" access "<-" expr "," expr
+//                                                         two vectors, lane by lane in turn (see
+//                                                         StoreInterleaved)
 //              | "prefetch" access                        a hint, see Prefetch
 //              | "check" expr message ("showing" (name "=" expr),+)?
 //                                                         a false lane fails the whole run, with
@@ -84,6 +89,15 @@
 
 namespace opweld::tile {
 
+// Columns that belong together by parts: runs of `run` of them are of part 0, 1, ... in turn. With
+// two parts, a run of half of the columns makes them halves, a run of one neighbours.
+struct ColumnStretch {
+  int columns = 0;  // a multiple of parts * run
+  int run = 0;
+
+  bool operator==(const ColumnStretch&) const = default;
+};
+
 struct Param {
   // Shared: what tasks hand to each other, with no meaning before and after the run. Counter: the
   // same, zero when the kernel starts.
@@ -101,9 +115,10 @@ struct Param {
   // panel holds c / parts columns of each, in that order: what a task makes of element n of all of
   // them is in one register tile.
   int packed_parts = 1;
-  // Non-zero: the matrix is a row of heads of so many columns each, and the parts are those of a
-  // head, not of the whole.
-  int packed_head = 0;
+  // Not empty: the matrix is a row of heads, each of them these stretches one after the other, and
+  // the parts are those of a stretch, not of the whole. Panels take element after element of all
+  // parts, and do not care where a head ends.
+  std::vector<ColumnStretch> packed_stretches = {};
   // The depth goes in pairs, as matrix units read it: zeros pad K to a multiple of kMatrixDepth,
   // and the panels are [.., ceil(N / c), K / 2, c, 2]; the last two axes are counted as one.
   bool packed_pairs = false;
@@ -279,6 +294,15 @@ struct Store {
   Expr where = kNoExpr;
 };
 
+// to <- first, and the element behind it <- second. In a vector loop the places of neighbouring
+// lanes are two elements apart, so that the lanes of both values fill one run of memory. Values are
+// narrowed as by Store. Not into registers.
+struct StoreInterleaved {
+  Access to;
+  Expr first = kNoExpr;
+  Expr second = kNoExpr;
+};
+
 // What a later task, most likely the next one, will load may be brought into the nearest cache. The
 // place may lie outside the memory, and nothing is read.
 struct Prefetch {
@@ -306,7 +330,7 @@ struct Arrive {
 
 struct Statement {
   std::variant<ForLoop, If, Load, Map, Reduce, Dot, MatrixDot, Transpose, Store, StorePair,
-               Prefetch, Check, Arrive>
+               StoreInterleaved, Prefetch, Check, Arrive>
       node;
 };
 

@@ -309,14 +309,23 @@ class Verifier {
 
   Status statement(const Store& store) {
     OPWELD_CHECK(access(store.to));
-    if (store.to.memory == Access::Memory::Param) {
-      const Param& to = param(store.to.target);
-      if (to.role == Param::Role::Input) return wrong("a store to the input {}", to.name);
-      if (to.role == Param::Role::Counter) return wrong("a store to the counter {}", to.name);
-    }
+    OPWELD_CHECK(stored_to(store.to));
     OPWELD_CHECK(
         typed(store.value, compute_dtype(memory_dtype(program_, store.to)), "a stored value"));
     return optional_condition(store.where);
+  }
+
+  Status statement(const StoreInterleaved& store) {
+    OPWELD_CHECK(access(store.to));
+    OPWELD_CHECK(stored_to(store.to));
+    if (store.to.memory == Access::Memory::Buffer &&
+        buffer(store.to.target).space == Buffer::Space::Register) {
+      return wrong("a store_interleaved into registers");
+    }
+    for (const Expr value : {store.first, store.second}) {
+      OPWELD_CHECK(typed(value, compute_dtype(memory_dtype(program_, store.to)), "a stored value"));
+    }
+    return {};
   }
 
   Status statement(const Prefetch& prefetch) {
@@ -342,6 +351,14 @@ class Verifier {
     if (vector_ != nullptr) return wrong("an arrival is inside a vector loop");
     OPWELD_CHECK(typed(arrive.count, DType::I64, "the count of an arrival"));
     return define(arrive.local, DType::Bool);
+  }
+
+  [[nodiscard]] Status stored_to(const Access& access) const {
+    if (access.memory != Access::Memory::Param) return {};
+    const Param& to = param(access.target);
+    if (to.role == Param::Role::Input) return wrong("a store to the input {}", to.name);
+    if (to.role == Param::Role::Counter) return wrong("a store to the counter {}", to.name);
+    return {};
   }
 
   [[nodiscard]] Status to_cache_buffer(const Access& to, std::string_view what) const {

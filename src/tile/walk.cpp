@@ -97,6 +97,11 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                    one(transpose.rows);
                    one(transpose.columns);
                  },
+                 [&](const StoreInterleaved& store) {
+                   access(store.to);
+                   one(store.first);
+                   one(store.second);
+                 },
                  [&](const StorePair& store) {
                    access(store.to);
                    one(store.first);
@@ -158,18 +163,24 @@ std::optional<Dim> as_dim(const ExprPool& pool, Expr expr) {
 }
 
 Variance::Variance(const TileProgram& program, const ForLoop& vector_loop)
-    : program_(program), loop_(vector_loop.loop), locals_(program.local_types.size(), false) {
+    : program_(program),
+      loop_(vector_loop.loop),
+      locals_(program.local_types.size(), false),
+      answers_(program.exprs.size(), Answer::None) {
   visit(vector_loop.body);
 }
 
+// Locals are defined before they are read, so an answer stays right while more of them are visited.
 bool Variance::varies(Expr expr) const {
   if (expr == kNoExpr) return false;
-  const auto reachable = reachable_exprs(program_.exprs, expr);
-  return std::any_of(reachable.begin(), reachable.end(), [this](Expr each) {
-    const ExprNode& node = program_.exprs[each];
-    return (node.kind == ExprKind::Loop && node.index == loop_) ||
-           (node.kind == ExprKind::Input && local_varies(node.index));
-  });
+  Answer& answer = answers_[static_cast<std::size_t>(expr)];
+  if (answer != Answer::None) return answer == Answer::Yes;
+  const ExprNode& node = program_.exprs[expr];
+  bool result = (node.kind == ExprKind::Loop && node.index == loop_) ||
+                (node.kind == ExprKind::Input && local_varies(node.index));
+  for (int i = 0; i < node.num_arguments && !result; ++i) result = varies(node.arguments[i]);
+  answer = result ? Answer::Yes : Answer::No;
+  return result;
 }
 
 void Variance::visit(const Block& block) {

@@ -43,11 +43,14 @@ class Variance {
   }
 
  private:
+  enum class Answer : std::uint8_t { None, No, Yes };
+
   void visit(const Block& block);
 
   const TileProgram& program_;
   int loop_;
   std::vector<bool> locals_;
+  mutable std::vector<Answer> answers_;  // by expression, remembered; not for several threads
 };
 
 }  // namespace opweld::tile

@@ -4,6 +4,8 @@
 #include <optional>
 #include <random>
 
+#include "runtime/oversize.h"
+
 namespace opweld {
 
 namespace {
@@ -35,8 +37,14 @@ std::optional<std::int64_t> index_limit(const Value* value, const Bindings& size
 }  // namespace
 
 Expected<Tensor> example_input(const Value* input, const Bindings& sizes, unsigned seed) {
-  OPWELD_TRY(Sizes own, evaluate(input->shape(), sizes));
-  OPWELD_TRY(Tensor tensor, Tensor::allocate(input->dtype(), std::move(own)));
+  auto own = evaluate(input->shape(), sizes);
+  if (!own || !checked_num_bytes(input->dtype(), *own)) return too_large(*input, sizes);
+  const std::int64_t bytes = *checked_num_bytes(input->dtype(), *own);
+  auto allocated = Tensor::allocate(input->dtype(), std::move(*own));
+  if (!allocated) {
+    return out_of_memory("the elements of an input", bytes, tensor_text(*input, sizes), sizes);
+  }
+  Tensor tensor = std::move(*allocated);
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> real(-1, 1);
   const bool mask = input->name().find("mask") != std::string::npos;

@@ -64,11 +64,23 @@ TEST_F(CompileLog, SaysWhichKernelsWereFormed) {
 }
 
 TEST_F(CompileLog, SaysAtDebugWhichEdgesWereKept) {
-  EXPECT_THAT(lines("1", FusionLevel::None), SizeIs(1));
-  EXPECT_THAT(lines("0", FusionLevel::None),
-              ElementsAre("AutoFusion: graph 'small' at level none, batch = 1",
-                          AllOf(StartsWith("AutoFusion: keep layers.0/exp_1 | layers.0/mul_2: "),
-                                HasSubstr("[F-LEVEL] hint: "))));
+  const std::string begin = "AutoFusion: graph 'small' at level none, batch = 1";
+  const std::string nothing = "AutoFusion: no kernel fuses operators; kept apart: 1 F-LEVEL";
+  EXPECT_THAT(lines("1", FusionLevel::None), ElementsAre(begin, nothing));
+  EXPECT_THAT(
+      lines("0", FusionLevel::None),
+      ElementsAre(
+          begin, nothing,
+          AllOf(StartsWith("AutoFusion: keep layers.0/exp_1 | layers.0/mul_2: level (Fusion "
+                           "between operators is off at this level) "),
+                HasSubstr("[F-LEVEL] hint: "))));
+}
+
+TEST_F(CompileLog, SaysAtDebugWhichEdgesWereFused) {
+  EXPECT_THAT(lines("0"),
+              ElementsAre(StartsWith("AutoFusion: graph"), StartsWith("AutoFusion: exp + mul -> "),
+                          "AutoFusion: fuse layers.0/exp_1 | layers.0/mul_2 -> FusedKernel_0 saves "
+                          "8.0 kB"));
 }
 
 TEST_F(CompileLog, IsQuietUnlessAsked) {

@@ -53,7 +53,8 @@ def test_cmake_lists_the_same_folders_in_the_same_order() -> None:
 
 def test_source_files_are_short() -> None:
     folders = ("src", "tools", "include", "examples", "bench", "demo", "python", "scripts", "tests")
-    suffixes = {".h", ".cpp", ".py", ".sh"}
+    folders += ("web/src", "web/tests")
+    suffixes = {".h", ".cpp", ".py", ".sh", ".ts", ".css"}
     files = (path for folder in folders for path in (ROOT / folder).rglob("*"))
     lengths = {
         path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())

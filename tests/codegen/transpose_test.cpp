@@ -1,5 +1,5 @@
-// Transpose and StorePair, on every width of vectors: every count of rows and columns around the
-// blocks, zeros past the ends, nothing read beyond them.
+// Transpose, StorePair and StoreInterleaved, on every width of vectors: every count of rows and
+// columns around the blocks, zeros past the ends, nothing read beyond them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -154,6 +154,52 @@ TEST(StorePair, RoundsToNearestEvenOnEveryWidth) {
       for (std::int64_t part = 0; part < 2; ++part) {
         EXPECT_TRUE(testing::same(y.at(2 * i + part), expected.at(part)))
             << target << ", pair " << i << ": " << y.at(2 * i + part).real;
+      }
+    }
+  }
+}
+
+// y[2 i], y[2 i + 1] <- x[i], 2 x[i], by vectors of `lanes`, and a number by itself; or with two
+// elements between those of neighbouring lanes.
+tile::TileProgram interleaving(DType dtype, std::int64_t count, int lanes, std::int64_t apart) {
+  ProgramBuilder program("interleaving");
+  ExprPool& pool = program.exprs();
+  const MemoryRef x = program.input("x", dtype, {count + 1});
+  const MemoryRef y = program.output("y", dtype, {(count + 1) * apart});
+  const auto pair = [&](const tile::IndexValue& i) {
+    const Expr value = program.load(program.at(x, {i}));
+    program.store_interleaved(program.at(y, {program.mul(i, apart)}), value,
+                              pool.binary(ExprKind::Add, value, value));
+  };
+  program.vector("i", count, {.unroll = 1, .lanes = lanes}, [&](Expr i) { pair(i); });
+  pair(count);
+  return program.finish();
+}
+
+TEST(StoreInterleaved, EveryTypeAndWidth) {
+  for (const std::string target : {"host", "host-avx512", "host-avx2", "host-generic"}) {
+    for (const DType dtype : {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I32}) {
+      for (const int lanes : {2, 4, 8, 16}) {
+        for (const std::int64_t count : {0, 1, 16, 19, 32}) {
+          for (const std::int64_t apart : {2, 3}) {
+            const KernelRunner run(interleaving(dtype, count, lanes, apart),
+                                   find_target(target).value());
+            std::vector<ScalarValue> values;
+            for (std::int64_t i = 0; i <= count; ++i) {
+              values.push_back({0.5 * static_cast<double>(i + 1), i + 1});
+            }
+            GuardedTensor x(dtype, values);
+            GuardedTensor y(dtype, (count + 1) * apart);
+            ASSERT_EQ(run({x.data(), y.data()}, {}), 0);
+            for (std::int64_t i = 0; i <= count; ++i) {
+              const ScalarValue once = x.at(i);
+              const ScalarValue twice = y.at(apart * i + 1);
+              EXPECT_TRUE(testing::same(y.at(apart * i), once)) << target << ", pair " << i;
+              EXPECT_EQ(twice.real, 2 * once.real) << target << ", pair " << i;
+              EXPECT_EQ(twice.integer, 2 * once.integer) << target << ", pair " << i;
+            }
+          }
+        }
       }
     }
   }

@@ -16,42 +16,46 @@ struct Step {
   std::string dtype = "f32";
   std::string mode = "linear";
   bool declared = true;
+  int head = 64;
+  bool interleaved = false;
 };
 
 // One layer's attention over a cache of 48 positions; `at` is how many of them are taken.
 std::string step(const Step& options = {}) {
+  const int head = options.head;
   const auto weights = [&](const std::string& name, int columns, int seed) {
     return fmt::format("%{} = constant {{value = {}[64, {}] random {}}}\n", name, options.dtype,
                        columns, seed);
   };
-  const auto heads = [](const std::string& name, int count) {
+  const auto heads = [&](const std::string& name, int count) {
     return fmt::format(
-        "%{0}m = matmul(%h, %w{0})\n%{0}r = reshape(%{0}m) {{shape = <b, s, {1}, 64>}}\n"
+        "%{0}m = matmul(%h, %w{0})\n%{0}r = reshape(%{0}m) {{shape = <b, s, {1}, {2}>}}\n"
         "%{0} = transpose(%{0}r) {{permutation = [0, 2, 1, 3]}}\n",
-        name, count);
+        name, count, head);
   };
   std::string text = fmt::format(
-      "graph step(%x: {0}[b, s, 64], %past_k: {0}[b, 2, 48, 64], %past_v: {0}[b, 2, 48, 64], "
-      "%at: i64[b], %length: i64[b], %cos: {0}[s, 32], %sin: {0}[s, 32]) {{\n",
-      options.dtype);
-  text += weights("wq", 256, 1) + weights("wk", 128, 2) + weights("wv", 128, 3);
-  text += fmt::format("%wo = constant {{value = {}[256, 64] random 4}}\n", options.dtype);
+      "graph step(%x: {0}[b, s, 64], %past_k: {0}[b, 2, 48, {1}], %past_v: {0}[b, 2, 48, {1}], "
+      "%at: i64[b], %length: i64[b], %cos: {0}[s, {2}], %sin: {0}[s, {2}]) {{\n",
+      options.dtype, head, head / 2);
+  text += weights("wq", 4 * head, 1) + weights("wk", 2 * head, 2) + weights("wv", 2 * head, 3);
+  text += fmt::format("%wo = constant {{value = {}[{}, 64] random 4}}\n", options.dtype, 4 * head);
   // Sums of products stay small.
   text +=
       fmt::format("%f = constant {{value = {}[] {{0.125}}}}\n%h = mul(%x, %f)\n", options.dtype);
   text += heads("q", 4) + heads("k", 2) + heads("v", 2);
-  text += fmt::format(R"(%qt = rope(%q, %cos, %sin)
-    %kt = rope(%k, %cos, %sin)
+  text += fmt::format(R"(%qt = rope(%q, %cos, %sin) {{interleaved = {3}}}
+    %kt = rope(%k, %cos, %sin) {{interleaved = {3}}}
     %keys = tensor_scatter(%past_k, %kt, %at) {{axis = 2, mode = "{0}"}} @"/cache/keys"
     %values = tensor_scatter(%past_v, %v, %at) {{axis = 2, mode = "{0}"}} @"/cache/values"
     %a = attention(%qt, %keys, %values, _, %length) {{scale = 0.125, causal = "bottom_right"}}
     %t = transpose(%a) {{permutation = [0, 2, 1, 3]}}
-    %r = reshape(%t) {{shape = <b, s, 256>}}
+    %r = reshape(%t) {{shape = <b, s, {4}>}}
     %o = matmul(%r, %wo)
     %y = add(%o, %x)
     return %y as "y", %keys as "present_k"{1}, %values as "present_v"{2} }})",
                       options.mode, options.declared ? " in_place %past_k" : "",
-                      options.declared ? " in_place %past_v" : "");
+                      options.declared ? " in_place %past_v" : "", options.interleaved ? 1 : 0,
+                      4 * head);
   return text;
 }
 
@@ -102,17 +106,39 @@ void expect_agree(const std::vector<Tensor>& actual, const std::vector<Tensor>& 
   }
 }
 
+// Heads of a panel, and such as end within one, turned by halves and by neighbours.
+std::vector<Step> steps_of_every_head() {
+  return {{}, {.head = 32, .interleaved = true}, {.head = 80}, {.head = 24}};
+}
+
 TEST(Cache, ProjectionsWriteIntoIt) {
-  Executable model = compiled(step());
-  EXPECT_THAT(to_text(model.plan()), HasSubstr("tensor_scatter + tensor_scatter"));
-  int scattering = 0;
-  for (const Kernel& kernel : model.plan().kernels) {
-    const bool scatters = kernel.label.find("tensor_scatter") != std::string::npos;
-    if (!scatters) continue;
-    ++scattering;
-    EXPECT_EQ(kernel.kind, KernelKind::Contract) << kernel.label;
+  for (const Step& options : steps_of_every_head()) {
+    SCOPED_TRACE(options.head);
+    Executable model = compiled(step(options));
+    EXPECT_THAT(to_text(model.plan()), HasSubstr("tensor_scatter + tensor_scatter"));
+    int scattering = 0;
+    for (const Kernel& kernel : model.plan().kernels) {
+      const bool scatters = kernel.label.find("tensor_scatter") != std::string::npos;
+      if (!scatters) continue;
+      ++scattering;
+      EXPECT_EQ(kernel.kind, KernelKind::Contract) << kernel.label;
+    }
+    EXPECT_EQ(scattering, 1) << to_text(model.plan());
   }
-  EXPECT_EQ(scattering, 1) << to_text(model.plan());
+}
+
+TEST(Cache, HeadsOfEverySizeAreRightInIt) {
+  for (const Step& options : steps_of_every_head()) {
+    SCOPED_TRACE(options.head);
+    const std::string text = step(options);
+    Executable model = compiled(text);
+    for (const std::int64_t rows : {0, 1, 5, 17}) {
+      const std::vector<Tensor> inputs = inputs_of(text, 2, rows, 9);
+      const auto expected =
+          evaluate(parse_graph(text).value(), inputs, {.in_f64 = true, .observer = {}}).value();
+      expect_agree(run_in_place(model, inputs).outputs.value(), expected);
+    }
+  }
 }
 
 TEST(Cache, IsRightInPlaceAndCopied) {
@@ -150,17 +176,19 @@ TEST(Cache, IsRightInPlaceAndCopied) {
 }
 
 TEST(Cache, IsTheSameToTheBitWhenStrict) {
-  for (const std::string dtype : {"f32", "bf16"}) {
-    const std::string text = step({.dtype = dtype});
+  for (const Step& of :
+       {Step{}, Step{.dtype = "bf16"}, Step{.dtype = "bf16", .head = 32, .interleaved = true},
+        Step{.dtype = "f16", .head = 80}}) {
+    const std::string text = step(of);
     const std::vector<Tensor> inputs = inputs_of(text, 2, 5, 9);
     std::vector<std::vector<Tensor>> results;
     for (const FusionLevel level : {FusionLevel::Auto, FusionLevel::None}) {
       for (const int threads : {1, 3}) {
-        CompileOptions options;
-        options.level = level;
-        options.threads = threads;
-        options.strict = true;
-        Executable model = compiled_with(text, options);
+        CompileOptions compiling;
+        compiling.level = level;
+        compiling.threads = threads;
+        compiling.strict = true;
+        Executable model = compiled_with(text, compiling);
         results.push_back(run_in_place(model, inputs).outputs.value());
         RunOptions together;
         together.single_launch = true;
@@ -307,6 +335,11 @@ TEST(InPlace, IsDeclaredByName) {
               HasSubstr("its outputs are y, present_k, present_v"));
   EXPECT_THAT(declare_in_place(graph, "present_k", "past").error().message,
               HasSubstr("its inputs are x, past_k"));
+  EXPECT_THAT(declare_in_place(graph, "past_k", "present_k").error().message,
+              HasSubstr("the output comes first: present_k=past_k"));
+  EXPECT_THAT(declare_in_place(graph, "present_k", "past_v").error().message,
+              HasSubstr("lies in place of input 'past_k' already"));
+  EXPECT_TRUE(declare_in_place(graph, "present_k", "past_k")) << "twice the same";
   const std::string text = to_text(graph, {.full_constants = true});
   EXPECT_THAT(text, HasSubstr("%keys as \"present_k\" in_place %past_k"));
   EXPECT_EQ(to_text(parse_graph(text).value(), {.full_constants = true}), text);

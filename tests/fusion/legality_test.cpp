@@ -46,6 +46,104 @@ TEST(Legality, OpaqueOperatorsStandAlone) {
   }
 }
 
+// %a, %b and an operator on no stream between them, on these streams.
+std::string on_streams(const std::string& first, const std::string& second) {
+  return fmt::format(R"(graph g(%x: f32[n, 8]) {{
+      %a = exp(%x) @"a"{}
+      %b = neg(%a) @"b"{}
+      return %b as "b"
+    }})",
+                     first.empty() ? "" : " stream \"" + first + "\"",
+                     second.empty() ? "" : " stream \"" + second + "\"");
+}
+
+TEST(Legality, StreamsNeverShareAKernel) {
+  for (const RuleSet rules : kRuleSets) {
+    EXPECT_EQ(edge_of(on_streams("copy", "compute"), with_rules(rules)),
+              "F-STREAM: stream 'copy' meets stream 'compute'");
+    EXPECT_EQ(edge_of(on_streams("copy", "copy"), with_rules(rules)), "fused");
+    // One on no stream goes with either,
+    EXPECT_EQ(edge_of(on_streams("copy", ""), with_rules(rules)), "fused");
+    EXPECT_EQ(edge_of(on_streams("", "copy"), with_rules(rules)), "fused");
+    // but does not bring two together.
+    const PlannedGraph between(R"(graph g(%x: f32[n, 8]) {
+      %a = exp(%x) @"a" stream "copy"
+      %m = abs(%a)
+      %b = neg(%m) @"b" stream "compute"
+      return %b as "b"
+    })",
+                               with_rules(rules));
+    EXPECT_EQ(between.text(), "0 map: exp + abs\n1 map: neg\n");
+    EXPECT_EQ(between.edge("m", "b"), "F-STREAM: stream 'copy' meets stream 'compute'");
+  }
+}
+
+// Siblings of one kernel, of which one is on another stream than what reads both.
+TEST(Legality, AStreamIsThatOfTheWholeKernel) {
+  const PlannedGraph planned(R"(graph g(%x: f32[n, 8]) {
+    %a = exp(%x) @"a" stream "copy"
+    %c = abs(%x) @"c" stream "compute"
+    %b = add(%a, %c) @"b"
+    return %b as "b"
+  })");
+  EXPECT_EQ(planned.edge("a", "b"), "fused");
+  EXPECT_EQ(planned.edge("c", "b"), "F-STREAM: stream 'compute' meets stream 'copy'");
+}
+
+std::string cache_step(const std::string& in_place, const std::string& reader) {
+  return R"(graph g(%x: f32[1, 2, n, 8], %past: f32[1, 2, 64, 8], %at: i64[1]) {
+      %r = exp(%x)
+      %a = tensor_scatter(%past, %r, %at) {axis = 2, mode = "linear")" +
+         in_place + R"(}
+      %b = )" +
+         reader + R"(
+      return %a as "a", %b as "b"
+    })";
+}
+
+TEST(Legality, WhatIsWrittenInPlaceIsReadByAnotherKernel) {
+  for (const RuleSet rules : kRuleSets) {
+    for (const char* reader :
+         {"neg(%a)", "reduce_sum(%a) {axes = [3]}", "attention(%x, %a, %a) {scale = 0.5}"}) {
+      const PlannedGraph written(cache_step(", in_place = 1", reader), with_rules(rules));
+      EXPECT_THAT(written.edge("a", "b"),
+                  StartsWith("F-SIDE-EFFECT: tensor_scatter_1 writes into a cache in place, and "))
+          << reader;
+      // What makes the rows is welded to their writing.
+      EXPECT_EQ(written.edge("r", "a"), "fused") << reader;
+      // A copy is a call, and no effect on anybody.
+      EXPECT_THAT(edge_of(cache_step("", reader), with_rules(rules)), StartsWith("F-OPAQUE: "));
+    }
+  }
+}
+
+TEST(Legality, TypesWithoutASchedule) {
+  const auto matmul = [](const std::string& dtype) {
+    return "graph g(%x: " + dtype + "[n, 8], %w: " + dtype + R"([8, 8]) {
+      %a = matmul(%x, %w)
+      %b = neg(%a)
+      return %b as "b"
+    })";
+  };
+  const auto attention = [](const std::string& dtype) {
+    return "graph g(%q: " + dtype + R"([1, 2, 40, 8]) {
+      %a = attention(%q, %q, %q) {scale = 0.5}
+      %b = neg(%a)
+      return %b as "b"
+    })";
+  };
+  for (const RuleSet rules : kRuleSets) {
+    EXPECT_EQ(edge_of(matmul("i64"), with_rules(rules)),
+              "F-DTYPE: matmul_0 of i64 is run by a call");
+    EXPECT_EQ(edge_of(attention("f64"), with_rules(rules)),
+              "F-DTYPE: attention_0 of f64 is run by a call");
+    for (const char* served : {"f32", "f64", "bf16"}) {
+      EXPECT_EQ(edge_of(matmul(served), with_rules(rules)), "fused");
+    }
+    EXPECT_EQ(edge_of(attention("f16"), with_rules(rules)), "fused");
+  }
+}
+
 TEST(Legality, ChainsWantConstantWeights) {
   for (const RuleSet rules : kRuleSets) {
     EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 8], %v: f32[8, 16], %w: f32[16, 8]) {

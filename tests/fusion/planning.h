@@ -11,17 +11,19 @@
 #include "fusion/planner.h"
 #include "fusion/reasons.h"
 #include "ops/builder.h"
+#include "tile/estimate.h"
 #include "tile/lower.h"
-#include "tile/pressure.h"
 
 namespace opweld::testing {
 
 // What the schedules for this target say of a group.
-inline GroupOracle schedules_for(const Target& target) {
-  return [&target](const Graph& group, KernelKind kind) -> Expected<Pressure> {
-    OPWELD_TRY(const auto lowered, tile::lower(group, kind, {&target, false}, "group"));
-    return tile::estimate_pressure(lowered, target);
-  };
+inline KernelOracle schedules_for(const Target& target) {
+  return remembered([&target](const Graph& group, KernelKind kind) {
+    return tile::lower(group, kind, {&target, false}, "group")
+        .map([&target](tile::LoweredKernel kernel) {
+          return tile::estimate(std::move(kernel), target);
+        });
+  });
 }
 
 // Values that operators compute and operators read, once for each operand that reads one.
@@ -44,6 +46,7 @@ struct PlanSettings {
   int max_tensors = PlanOptions().max_tensors;
   Target target = host_target();
   bool attention_chains = false;
+  bool search = true;
 };
 
 class PlannedGraph {
@@ -57,6 +60,7 @@ class PlannedGraph {
     options.rules = settings.rules;
     options.without = settings.without;
     options.attention_chains = settings.attention_chains;
+    options.search = settings.search;
     options.max_nodes = settings.max_nodes;
     options.max_tensors = settings.max_tensors;
     options.target = &settings.target;

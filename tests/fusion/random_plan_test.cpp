@@ -79,6 +79,7 @@ TEST(RandomPlans, AreSoundAndNeverWorseThanNoFusion) {
   std::size_t kernels_unfused = 0;
   std::size_t kernels_fused = 0;
   std::ptrdiff_t chains = 0;
+  int improved = 0;
   for (unsigned seed = 0; seed < kGraphs; ++seed) {
     PlanSettings settings;
     settings.attention_chains = seed % 2 == 0;
@@ -94,6 +95,10 @@ TEST(RandomPlans, AreSoundAndNeverWorseThanNoFusion) {
       expect_true_verdicts(fused);
       EXPECT_LE(fused.plan().kernels.size(), none.plan().kernels.size());
       EXPECT_LE(boundary_bytes(fused.plan()), boundary_bytes(none.plan()));
+      const SearchAccount& search = fused.plan().search;
+      constexpr double kRounding = 1e-9;  // sums in another order
+      EXPECT_LE(search.seconds, search.greedy_seconds * (1 + kRounding));
+      improved += search.improved;
       kernels_fused += rules == RuleSet::Full ? fused.plan().kernels.size() : 0;
       chains += std::ranges::count(fused.plan().kernels, KernelKind::Chain, &Kernel::kind);
     }
@@ -103,6 +108,7 @@ TEST(RandomPlans, AreSoundAndNeverWorseThanNoFusion) {
   // The graphs are worth the name: a good part of what is there is fused.
   EXPECT_GT(kernels_unfused, 6 * kGraphs);
   EXPECT_GT(chains, kGraphs / 20) << "too few for this to say anything of chains";
+  EXPECT_GT(improved, 0) << "no graph on which greedy loses";
   EXPECT_LT(kernels_fused * 4, kernels_unfused * 3);
 }
 

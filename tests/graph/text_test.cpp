@@ -87,6 +87,7 @@ TEST(GraphText, ReadsBackWhatItPrints) {
   %1: f32[] = "odd op"(%0, %0) {"odd name" = "quote \" and \\ and \x00"}
   %2: f32[] = neg(%1) @"a + b" op "A + B" operators 2
   %3: f32[] = neg(%2) @"" operators 0
+  %4: f32[] = neg(%3) @"" stream "copy"
   assume b == 2*t, "why \"so\""
   return %1 as "one", %x as "x", %1 as "again"
 }

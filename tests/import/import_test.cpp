@@ -9,7 +9,9 @@
 namespace opweld {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
 
 // A folder that is gone after the test.
 class Folder {
@@ -263,6 +265,23 @@ TEST(Import, InlinesFunctions) {
   ASSERT_TRUE(graph.has_value());
   EXPECT_EQ(graph->outputs()[0].value->producer()->source().name, "/block.1/Scaled/Add");
   EXPECT_EQ(graph->outputs()[0].value->producer()->source().scope, "block.1");
+}
+
+TEST(Import, NodesHaveTheStreamOfTheirMetadata) {
+  ModelBuilder model = function_model();
+  model.node("Neg", {"x"}, {"n"}).metadata("layer", "0").metadata("stream", "copy");
+  model.node("Neg", {"n"}, {"m"}).metadata("layer", "0");
+  model.node("Scaled", {"m"}, {"t"}).domain("local").set("factor", 2.0).metadata("stream", "two");
+  model.node("Identity", {"t"}, {"y"});
+  const auto graph = model.import();
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  std::vector<std::pair<std::string, std::string>> streams;
+  for (const auto& node : graph->nodes()) {
+    if (node->op() != "constant") streams.emplace_back(node->op(), node->source().stream);
+  }
+  // What a function is made of is where its call is.
+  EXPECT_THAT(streams, ElementsAre(Pair("neg", "copy"), Pair("neg", ""), Pair("mul", "two"),
+                                   Pair("add", "two")));
 }
 
 TEST(Import, RefusesFunctionsThatCallThemselves) {

@@ -98,6 +98,17 @@ class NodeWriter {
     node_.set_name(value);
     return *this;
   }
+  // As exporters write it since IR version 10; the message classes may be older than that.
+  NodeWriter& metadata(const std::string& key, const std::string& value) {
+    onnx::StringStringEntryProto entry;
+    entry.set_key(key);
+    entry.set_value(value);
+    const std::string inner = entry.SerializeAsString();
+    constexpr char kField = 9 << 3 | 2;  // NodeProto.metadata_props, of so many bytes
+    const std::string bytes = std::string({kField, static_cast<char>(inner.size())}) + inner;
+    node_.MergeFromString(bytes);
+    return *this;
+  }
   NodeWriter& domain(const std::string& value) {
     node_.set_domain(value);
     return *this;

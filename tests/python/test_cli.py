@@ -343,7 +343,6 @@ def test_an_output_that_cannot_be_written(model: Path, ids: Path, tmp_path: Path
         ["run", "{model}", "--dim", "sequence=-3"],
         ["run", "{model}", "--dim", f"sequence={2**70}"],
         ["run", "{model}", "--dim", "width=3"],
-        ["run", "{model}", "--in-place", "present"],
         ["run", "{model}", "--in-place", "present=past"],
         ["run-cases", "{model}"],
     ],
@@ -355,14 +354,97 @@ def test_wrong_usage(arguments: list[str], model: Path) -> None:
     assert result.stdout == ""
 
 
+CACHE = """graph step(%x: f32[b, 2, 4, 8], %past: f32[b, 2, 64, 8], %"a=b": f32[b, 2, 64, 8]) {
+  %present = tensor_scatter(%past, %x) {axis = 2, mode = "linear"}
+  %other = tensor_scatter(%"a=b", %x) {axis = 2, mode = "linear"}
+  return %present as "present", %other as "c=d"
+}
+"""
+WRITE = "write OUTPUT=INPUT, such as present_key=past_key"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["="], WRITE),
+        (["present"], WRITE),
+        (["present="], WRITE),
+        (["=past"], WRITE),
+        (["future=past"], "no output 'future'; its outputs are present, c=d"),
+        (["present=future"], "no input 'future'; its inputs are x, past, a=b"),
+        (["past=present"], "the output comes first: present=past"),
+        (["present=past", "present=a=b"], "lies in place of input 'past' already"),
+        (["present=x"], "they must be of one type"),
+        (["present=a=b"], "does not write rows into that input"),
+    ],
+)
+def test_in_place_says_how_it_is_written(values: list[str], message: str, tmp_path: Path) -> None:
+    model = tmp_path / "step.graph"
+    model.write_text(CACHE)
+    result = run("run", model, *(f"--in-place={value}" for value in values))
+    assert result.returncode == 2, result.stderr
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_in_place_takes_names_with_an_equals_sign(tmp_path: Path) -> None:
+    model = tmp_path / "step.graph"
+    model.write_text(CACHE)
+    result = run("run", model, "--in-place=c=d=a=b", "--in-place", "present=past")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("size", [2**40, 2**62])
 def test_a_size_that_no_memory_holds(size: int, model: Path) -> None:
     result = run("run", model, "--dim", f"sequence={size}")
     assert result.returncode in (1, 2)
     assert result.stderr.startswith("opweld: ")
+    assert f"sequence = {size}" in result.stderr
 
 
-@pytest.mark.parametrize("verb", ["run", "explain", "verify", "bench", "info", "operators"])
+# Each size for itself is fine.
+SPREAD = """graph spread(%x: f32[a, b, c]) {
+  %y = exp(%x) @"/exp"
+  %z = reduce_sum(%y) {axes = [0, 1, 2]} @"/sum"
+  return %z as "z"
+}
+"""
+
+
+@pytest.mark.parametrize("verb", ["run", "verify", "bench"])
+@pytest.mark.parametrize(
+    ("size", "code", "message"),
+    [
+        (2**18, 1, "out of memory: the elements of an input need "),
+        (2**20, 2, "too large to address: "),
+        (2**22, 2, "too large to address: "),
+    ],
+)
+def test_a_tensor_that_no_memory_holds(
+    verb: str, size: int, code: int, message: str, tmp_path: Path
+) -> None:
+    model = tmp_path / "spread.graph"
+    model.write_text(SPREAD)
+    result = run(verb, model, *(f"--dim={name}={size}" for name in "abc"))
+    assert result.returncode == code
+    # Which tensor, of which type, and the way out.
+    assert message in result.stderr
+    assert f"f32[{size}, {size}, {size}], input 'x'" in result.stderr
+    assert f"Smaller sizes need less (a = {size}, b = {size}, c = {size})" in result.stderr
+
+
+def test_an_account_that_cannot_be_given_names_the_tensor(tmp_path: Path) -> None:
+    model = tmp_path / "spread.graph"
+    model.write_text(SPREAD)
+    result = run("explain", model, *(f"--dim={name}={2**22}" for name in "abc"))
+    assert result.returncode == 2
+    assert "too large to address: f32[4194304, 4194304, 4194304]" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "verb", ["run", "explain", "verify", "bench", "diff", "doctor", "info", "operators"]
+)
 def test_help_says_what_each_option_is_for(verb: str) -> None:
     result = run(verb, "--help")
     assert result.returncode == 0

@@ -42,6 +42,59 @@ CANCELLING_HALVES = """graph cancelling(%x: f16[s, 3]) {
 """
 
 
+# A chain of a norm, a matmul and a cast, of inputs that were scaled down.
+NORMED = """graph normed(%x: bf16[n, 64]) {
+  %c = constant {value = bf16[] {0.0025}}
+  %s = constant {value = bf16[64] random 1}
+  %w = constant {value = bf16[64, 48] random 2}
+  %t = mul(%x, %c)
+  %a = rms_norm(%t, %s) {axis = -1, epsilon = 1e-05}
+  %m = matmul(%a, %w)
+  %y = cast(%m) {to = f32}
+  return %y as "y"
+}
+"""
+
+# Two matmuls, the second of which overflows.
+OVERFLOWING = """graph overflowing(%x: f16[512, 512]) {
+  %c = constant {value = f16[] {800.0}}
+  %v = constant {value = f16[512, 512] random 1}
+  %w = constant {value = f16[512, 64] random 2}
+  %t = mul(%x, %c)
+  %h = matmul(%t, %v)
+  %y = matmul(%h, %w)
+  return %y as "y"
+}
+"""
+
+ROUNDED = """graph rounded(%x: bf16[n], %z: bf16[n]) {
+  %a = add(%x, %z)
+  %y = cast(%a) {to = f32}
+  return %y as "y"
+}
+"""
+
+# Weights that follow from constants are rounded once, when these are folded.
+FOLDED = """graph folded(%x: f32[n, 8]) {
+  %c = constant {value = bf16[] {0.3}}
+  %v = constant {value = bf16[8, 4] random 1}
+  %w = mul(%v, %c)
+  %f = cast(%w) {to = f32}
+  %y = matmul(%x, %f)
+  return %y as "y"
+}
+"""
+
+# 0.7 * 10 is 7 in f32, and a little less in f64.
+WHOLE = """graph whole(%x: f32[n]) {
+  %ten = constant {value = f32[] {10.0}}
+  %a = mul(%x, %ten)
+  %y = cast(%a) {to = i32}
+  return %y as "y"
+}
+"""
+
+
 def deep_model(dtype: str, depth: int = 24) -> str:
     """A chain of `h = tanh(h w) + h`."""
     layers = "\n".join(LAYER.format(i=i, next=i + 1) for i in range(depth))
@@ -111,3 +164,35 @@ def test_a_single_launch_is_held_to_kernels_run_apart(tmp_path: Path) -> None:
     assert launch["identical"]
     text = verify(tmp_path, deep_model("f32"), *flags).stdout
     assert f"72 kernels in 1 launch with {launch['barriers']} barriers: the same bits" in text
+
+
+@pytest.mark.parametrize("numerics", ["default", "strict"])
+@pytest.mark.parametrize(
+    "text",
+    [NORMED, OVERFLOWING, ROUNDED, FOLDED],
+    ids=["norm", "overflow", "cast", "fold"],
+)
+def test_rounding_where_the_plan_rounds_is_no_fault(
+    tmp_path: Path, text: str, numerics: str
+) -> None:
+    result = verify(tmp_path, text, f"--numerics={numerics}")
+    assert result.returncode == 0, result.stderr
+    assert ", 0 differ" in result.stdout
+
+
+@pytest.mark.parametrize("numerics", ["default", "strict"])
+def test_whole_numbers_come_of_values_in_the_compute_type(tmp_path: Path, numerics: str) -> None:
+    flags = saved(tmp_path, np.full(9, 0.7, np.float32))
+    result = verify(tmp_path, WHOLE, f"--numerics={numerics}", *flags, "--json")
+    assert result.returncode == 0, result.stderr
+    # Else the test would not show what it is for.
+    assert json.loads(result.stdout)["outputs"][0]["difference_to_reference"] == 1
+
+
+def test_in_strict_an_operator_that_differs_is_still_a_fault(tmp_path: Path) -> None:
+    x = np.array([[60000, 1, -60000]], np.float16)
+    flags = saved(tmp_path, x)
+    result = verify(tmp_path, CANCELLING_HALVES, "--numerics=strict", *flags)
+    assert result.returncode == 1
+    assert "a kernel differs from its operators" in result.stderr
+    assert "instead of 100" in result.stderr

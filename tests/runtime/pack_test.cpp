@@ -95,6 +95,56 @@ TEST(Pack, PartsShareEachPanel) {
   }
 }
 
+// Stretches of a head, whose parts take turns in runs; panels end wherever they end.
+TEST(Pack, StretchesOfHeads) {
+  using Stretches = std::vector<tile::ColumnStretch>;
+  constexpr std::int64_t kDepth = 3;
+  constexpr std::int64_t kParts = 2;
+  for (const Stretches& stretches :
+       {Stretches{{6, 3}}, Stretches{{6, 1}}, Stretches{{4, 1}, {2, 1}}, Stretches{{4, 2}, {6, 3}},
+        Stretches{{8, 2}, {2, 1}}}) {
+    // The columns of a head in the order of its elements, and in each the parts.
+    std::vector<std::int64_t> order;
+    std::int64_t head = 0;
+    for (const auto& [columns, run] : stretches) {
+      for (std::int64_t turn = 0; turn < columns / (kParts * run); ++turn) {
+        for (std::int64_t i = 0; i < run; ++i) {
+          for (std::int64_t part = 0; part < kParts; ++part) {
+            order.push_back(head + (turn * kParts + part) * run + i);
+          }
+        }
+      }
+      head += columns;
+    }
+    for (const std::int64_t heads : {1, 3}) {
+      for (const std::int64_t width : {2, 4}) {
+        const Tensor matrix = numbered(DType::F32, {kDepth, heads * head});
+        tile::Param param;
+        param.packed_columns = static_cast<int>(kParts * width);
+        param.packed_parts = kParts;
+        param.packed_stretches = stretches;
+        const Tensor packed = pack(matrix, param);
+        const std::int64_t elements = heads * head / kParts;
+        const std::int64_t panels = (elements + width - 1) / width;
+        ASSERT_EQ(packed.sizes(), (Sizes{panels, kDepth, kParts * width}));
+        for (std::int64_t at = 0; at < packed.num_elements(); ++at) {
+          const std::int64_t part = at / width % kParts;
+          const std::int64_t k = at / (kParts * width) % kDepth;
+          const std::int64_t n = at / (kParts * width * kDepth) * width + at % width;
+          const std::int64_t place = n * kParts + part;  // in the order of all heads
+          double expected = 0;
+          if (n < elements) {
+            const std::int64_t column =
+                place / head * head + order[static_cast<std::size_t>(place % head)];
+            expected = matrix.get_double(k * heads * head + column);
+          }
+          ASSERT_EQ(packed.get_double(at), expected) << "element " << at;
+        }
+      }
+    }
+  }
+}
+
 // Pairs of depth, padded to whole matrices: panel p holds columns [p w, (p + 1) w) of each part.
 TEST(Pack, PairsOfDepthAtEveryTail) {
   constexpr std::int64_t kBatch = 2;
@@ -166,6 +216,8 @@ TEST(PackConstants, SharesWhatIsTheSameAndNothingElse) {
   wide.packed_columns = 8;
   tile::Param pair = panels;
   pair.packed_parts = 2;
+  tile::Param heads = pair;
+  heads.packed_stretches = {{4, 1}};
   tile::Param transposed = panels;
   transposed.packed_from_transposed = true;
   tile::Param in_pairs = panels;
@@ -180,16 +232,18 @@ TEST(PackConstants, SharesWhatIsTheSameAndNothingElse) {
   // Of the same bytes, but another matrix.
   kernels.push_back(kernel_with(matrix.reshaped({8, 6}), panels));
   kernels.push_back(kernel_with(matrix, in_pairs));
+  kernels.push_back(kernel_with(matrix, heads));
+  versions[0].plan.kernels.resize(kernels.size());
   ASSERT_TRUE(pack_constants(versions));
 
   const auto value = [&](std::size_t i) -> const Tensor& { return kernels[i].constants[0].value; };
   EXPECT_EQ(value(0).data(), value(4).data());
   EXPECT_EQ(value(5).data(), matrix.data());
   std::set<const std::byte*> places;
-  for (const std::size_t i : {0, 1, 2, 3, 5, 6, 7}) places.insert(value(i).data());
-  EXPECT_EQ(places.size(), 7U);
+  for (const std::size_t i : {0, 1, 2, 3, 5, 6, 7, 8}) places.insert(value(i).data());
+  EXPECT_EQ(places.size(), 8U);
 
-  for (const std::size_t i : {0, 1, 2, 3, 4, 6, 7}) {
+  for (const std::size_t i : {0, 1, 2, 3, 4, 6, 7, 8}) {
     SCOPED_TRACE(i);
     const Tensor given = i == 6 ? matrix.reshaped({8, 6}) : matrix;
     const Tensor expected = pack(given, kernels[i].program.params[0]);

@@ -32,6 +32,14 @@ TEST(Target, OnlyTheWidestViewsHaveAMatrixUnit) {
   }
 }
 
+TEST(Target, HasNoMoreCoresThanThreads) {
+  Target target;
+  target.cores = 4;
+  EXPECT_EQ(on_threads(target, 1).cores, 1);
+  EXPECT_EQ(on_threads(target, 3).cores, 3);
+  EXPECT_EQ(on_threads(target, 64).cores, 4) << "nor more than there are";
+}
+
 TEST(Target, UnknownNamesAreToldWhatThereIs) {
   const auto target = find_target("host-avx1024");
   ASSERT_FALSE(target);

@@ -171,15 +171,17 @@ TEST(AttentionChain, RefusesWhatIsNoChain) {
   // Few queries and many keys are shared out by keys.
   std::string few = group({.keys = "t"});
   few.replace(few.find(" where s in [17, 4096]"), 22, "");
-  EXPECT_NE(error(few), "");
-  EXPECT_NE(error(R"(graph g(%q: f32[1, 2, 8, 8], %k: f32[1, 2, 8, 8]) {
+  EXPECT_EQ(error(few),
+            "an attention of up to 16 queries splits the keys among tasks, and how many there are, "
+            "s, is not known");
+  EXPECT_EQ(error(R"(graph g(%q: f32[1, 2, 8, 8], %k: f32[1, 2, 8, 8]) {
     %w = constant {value = f32[16, 16] random 1}
     %a = attention(%q, %k, %k) {scale = 0.5}
     %t = transpose(%a) {permutation = [0, 2, 1, 3]}
     %r = reshape(%t) {shape = <1, 8, 16>}
     %m = matmul(%r, %w)
     return %m as "m" })"),
-            "");
+            "an attention of up to 16 queries splits the keys among tasks, and it has 8");
 }
 
 }  // namespace

@@ -108,6 +108,15 @@ TEST(ProgramText, ShowsEveryKindOfStatement) {
             "        prefetch a[m + i + 1, k]\n");
 }
 
+TEST(ProgramText, ShowsStretchesOfHeads) {
+  ProgramBuilder program("heads");
+  program.packed_input("w", DType::F32, {2, 8, 32}, 32, false, 2, false, {{8, 1}, {24, 12}});
+  program.output("y", DType::F32, {1});
+  EXPECT_EQ(to_text(program.finish()),
+            "kernel heads(w: f32[2, 8, 32] packed(32 parts 2 heads 8 by 1, 24 by 12), y: f32[1] "
+            "out)\n");
+}
+
 TEST(ProgramText, ShowsDotsOnAMatrixUnit) {
   const Dim m = Dim::symbol("m", {1, 32, 1});
   ProgramBuilder program("unit");
@@ -162,6 +171,7 @@ TEST(ProgramText, ShowsTransposesAndPairs) {
   program.vector("j", 16, [&](Expr j) {
     const Expr v = program.load(program.at(x, {0, j}));
     program.store_pair(program.at_offset(t, j), v, exprs.unary(ExprKind::Neg, v));
+    program.store_interleaved(program.at_offset(t, program.mul(j, 2)), v, v);
   });
   EXPECT_EQ(to_text(program.finish()),
             "kernel turned(x: bf16[32, 64] in, y: f32[1] out)\n"
@@ -170,7 +180,8 @@ TEST(ProgramText, ShowsTransposesAndPairs) {
             "  transpose t @ 0 <- x @ 0 rows 32 columns 32 strides 64, 64\n"
             "  for j in 16 vector\n"
             "    load v <- x[0, j]\n"
-            "    store_pair t @ j <- v, neg(v)\n");
+            "    store_pair t @ j <- v, neg(v)\n"
+            "    store_interleaved t @ j * 2 <- v, v\n");
 }
 
 TEST(ProgramText, TellsConstantsOfEveryTypeApart) {

@@ -279,6 +279,26 @@ TEST_F(VerifyProgram, RefusesAPairOfIntegers) {
   expect_error("a value of a pair is i64 and should be f32");
 }
 
+TEST_F(VerifyProgram, AcceptsInterleavedValues) {
+  const Expr one = program.exprs.constant(1, DType::F32);
+  program.body = {{StoreInterleaved{y(zero()), one, one}}};
+  EXPECT_TRUE(verify(program)) << verify(program).error().message;
+}
+
+TEST_F(VerifyProgram, RefusesInterleavedValuesElsewhereThanInMemory) {
+  const Expr one = program.exprs.constant(1, DType::F32);
+  program.body = {{StoreInterleaved{r(zero()), one, one}}};
+  expect_error("a store_interleaved into registers");
+  program.body = {{StoreInterleaved{x(zero()), one, one}}};
+  expect_error("a store to the input x");
+}
+
+TEST_F(VerifyProgram, RefusesInterleavedValuesOfAnotherType) {
+  const Expr one = program.exprs.constant(1, DType::F32);
+  program.body = {{StoreInterleaved{y(zero()), one, zero()}}};
+  expect_error("a stored value is i64 and should be f32");
+}
+
 TEST_F(VerifyProgram, RefusesAGridThatDependsOnALoop) {
   program.grid = {{0, program.exprs.integer(4), 1}, {1, loop(0), 1}};
   expect_error("a grid axis depends on more than sizes");

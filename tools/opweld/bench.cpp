@@ -9,6 +9,7 @@
 #include "ops/reference.h"
 #include "report/account.h"
 #include "session.h"
+#include "trace_file.h"
 
 namespace opweld::cli {
 
@@ -35,8 +36,11 @@ Expected<std::vector<Tensor>> allocate_outputs(Executable& executable,
       outputs.push_back(tensor);
       continue;
     }
-    OPWELD_TRY(Tensor output, Tensor::allocate(value->dtype(), std::move(sizes[i])));
-    outputs.push_back(std::move(output));
+    auto output = Tensor::allocate(value->dtype(), std::move(sizes[i]));
+    if (!output) {
+      return tl::unexpected(output.error().with_context(fmt::format("output '{}'", name)));
+    }
+    outputs.push_back(std::move(*output));
   }
   return outputs;
 }
@@ -57,11 +61,16 @@ struct BenchCommand {
   bool compare = false;
   bool profile = false;
   bool paced = false;
+  std::string trace;
 
   Status operator()() const {
     OPWELD_TRY(const Graph graph, load_model(model));
     OPWELD_TRY(std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
+    if (paced && !trace.empty()) return usage_error("--trace and --paced exclude each other");
     if (paced) return run_paced(graph, std::move(tensors));
+    if (compare && !trace.empty()) {
+      return usage_error("--trace is of one run: leave out --compare, and say --fusion instead");
+    }
     std::vector<std::string> levels = {model.fusion};
     if (compare) levels = {"none", "ops", "auto"};
     std::vector<Compiled> compiled;
@@ -70,6 +79,8 @@ struct BenchCommand {
     for (std::size_t i = 0; i < levels.size(); ++i) {
       OPWELD_TRY(const FusionLevel level, parse_level(levels[i]));
       OPWELD_TRY(Compiled each, compile_model(graph, model, level, {}, tensors));
+      // Of the levels that are compared, it is the one asked for that is held to it.
+      if (levels[i] == model.fusion) OPWELD_CHECK(hold_to_requirements(each, tensors));
       compiled.push_back(std::move(each));
       if (compare || !model.single_launch) contestants.push_back({levels[i], i, false, {}});
       if (model.single_launch) contestants.push_back({levels[i], i, true, {}});
@@ -92,6 +103,9 @@ struct BenchCommand {
     for (const Contestant& each : contestants) {
       OPWELD_CHECK(report(each, compiled[each.program], tensors, outputs));
     }
+    if (!trace.empty()) {
+      return trace_run(compiled.back().executable, tensors, outputs, run_options(model));
+    }
     return {};
   }
 
@@ -104,10 +118,25 @@ struct BenchCommand {
     std::vector<double> seconds;
   };
 
+  Status hold_to_requirements(const Compiled& each, const std::vector<Tensor>& tensors) const {
+    OPWELD_TRY(const Bindings sizes, bind_symbols(each.executable.graph(), tensors));
+    return check_requirements(each, model, sizes);
+  }
+
   static RunOptions options_of(const Contestant& contestant) {
     RunOptions options;
     options.single_launch = contestant.single_launch;
     return options;
+  }
+
+  // Of a run by itself, so that none that is timed looks at more clocks than it has to.
+  Status trace_run(Executable& executable, const std::vector<Tensor>& tensors,
+                   std::vector<Tensor>& outputs, RunOptions options) const {
+    options.trace = true;
+    RunStats stats;
+    OPWELD_CHECK(executable.run_into(tensors, outputs, &stats, options));
+    OPWELD_TRY(const Bindings sizes, bind_symbols(executable.graph(), tensors));
+    return write_trace(trace, executable, sizes, stats);
   }
 
   Status report(const Contestant& contestant, Compiled& compiled,
@@ -215,6 +244,7 @@ struct BenchCommand {
   Status run_paced(const Graph& graph, std::vector<Tensor> tensors) const {
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(Compiled compiled, compile_model(graph, model, level, {}, tensors));
+    OPWELD_CHECK(hold_to_requirements(compiled, tensors));
     RunStats stats;
     OPWELD_TRY(std::vector<Tensor> outputs, allocate_outputs(compiled.executable, tensors));
     const RunOptions options = run_options(model);
@@ -248,6 +278,7 @@ Command add_bench(CLI::App& app) {
                "The time of each kernel, the median of --repeats runs");
   app.add_flag("--paced", command->paced,
                "One run for each line of standard input, its seconds as the answer");
+  add_trace_option(app, command->trace);
   app.add_option("--output", command->output, "With --paced: keep the outputs of the first run");
   return [command] { return (*command)(); };
 }

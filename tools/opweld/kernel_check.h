@@ -5,18 +5,22 @@
 #include <string>
 #include <vector>
 
-#include "runtime/executable.h"
+#include "compile.h"
+#include "target/target.h"
 
 namespace opweld::cli {
 
-// Each kernel is compared with the reference evaluation, in f64, of its operators on the inputs
-// that the kernel itself was given, so that neither rounding nor a fault of an earlier kernel tells
-// against it. The tolerance is default_tolerance() of each output.
+// Each kernel is judged (runtime/kernel_reference.h) by what its operators give on the inputs that
+// the kernel itself was given, so that neither rounding nor a fault of an earlier kernel tells
+// against it.
 class KernelCheck {
  public:
+  // What the model was compiled for.
+  KernelCheck(const Target& target, bool strict) : target_(target), strict_(strict) {}
+
   // Runs the model once, which must have been compiled with CompileOptions::keep_constants, and
   // gives its outputs.
-  Expected<std::vector<Tensor>> run(Executable& executable, std::span<const Tensor> inputs);
+  Expected<std::vector<Tensor>> run(Compiled& compiled, std::span<const Tensor> inputs);
 
   [[nodiscard]] int checked() const { return checked_; }
   [[nodiscard]] int differ() const { return differ_; }
@@ -26,9 +30,11 @@ class KernelCheck {
   [[nodiscard]] std::string summary() const;
 
  private:
-  Status check(const Kernel& kernel, const Bindings& bindings, std::span<const Tensor> inputs,
-               std::span<const Tensor> outputs);
+  Status check(const Kernel& kernel, const tile::LowerOptions& options, const Bindings& bindings,
+               std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
+  const Target& target_;
+  bool strict_;
   int checked_ = 0;
   int differ_ = 0;
   std::string first_fault_;

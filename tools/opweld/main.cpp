@@ -14,13 +14,16 @@ constexpr const char* kDescription =
     "  opweld info model.onnx                        what the model is, and what is unsupported\n"
     "  opweld run model.onnx --output out.npz        run it, on random inputs if none are given\n"
     "  opweld explain model.onnx --dim sequence=128  kernels, fusion log, traffic of each layer\n"
+    "  opweld report model.onnx -o report.html       the same as a page for a browser, with times\n"
     "  opweld verify model.onnx                      fused against unfused against a reference\n"
     "  opweld bench model.onnx --compare             time of the three levels of fusion\n"
-    "  opweld bench model.onnx --tune                measure block sizes first, and keep them\n\n"
+    "  opweld bench model.onnx --tune                measure block sizes first, and keep them\n"
+    "  opweld explain model.onnx --why NODE          why an operator is in the kernel it is in\n"
+    "  opweld diff before.json after.json            what changed between two plans\n"
+    "  opweld doctor                                 whether all is well with this installation\n\n"
     "Environment:\n"
-    "  OPWELD_LOG_LEVEL  1: a line for every kernel that fuses operators; 0: and for every edge "
-    "that\n"
-    "                    was not fused, with its reason; 2 (default): none\n"
+    "  OPWELD_LOG_LEVEL  1: a line for every kernel that fuses operators; 0: and for every edge,\n"
+    "                    with the reason where it was not fused; 2 (default): none\n"
     "  OPWELD_LOG_FILE   append these lines to a file instead of standard error\n"
     "  OPWELD_CACHE_DIR  keep what --tune measures in this folder instead of ~/.cache/opweld\n"
     "  OPWELD_TUNED      0: leave what was measured before aside, as --no-tuned does\n";
@@ -38,8 +41,12 @@ int run_command(int argc, char** argv) {
   using namespace opweld::cli;
   add("run", "Run a model and print or keep its outputs", add_run);
   add("explain", "Show what was fused, what was not, why, and what it saves", add_explain);
+  add("report", "Write a page that shows the graph, the kernels, their time and memory",
+      add_report);
   add("verify", "Compare the fused model with the unfused one and with a reference", add_verify);
   add("bench", "Time a model", add_bench);
+  add("diff", "Show what changed between two plans that explain --explain=FILE wrote", add_diff);
+  add("doctor", "Show what Opweld runs with, and what of it is wrong", add_doctor);
   add("info", "Show inputs, outputs and operators of a model, and what is unsupported", add_info);
   add("reasons", "Explain the codes that say why an edge was not fused", add_reasons);
   add("operators", "List the operators and element types that models may use", add_operators);

@@ -3,7 +3,9 @@
 #include <memory>
 
 #include "commands.h"
+#include "ops/reference.h"
 #include "session.h"
+#include "trace_file.h"
 
 namespace opweld::cli {
 
@@ -32,14 +34,20 @@ struct RunCommand {
   ModelOptions model;
   InputOptions inputs;
   std::string output;
+  std::string trace;
 
   Status operator()() const {
     OPWELD_TRY(const Graph graph, load_model(model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
     OPWELD_TRY(Compiled compiled, compile_model(graph, model, level, {}, tensors));
-    OPWELD_TRY(std::vector<Tensor> outputs,
-               compiled.executable.run(tensors, nullptr, run_options(model)));
+    OPWELD_TRY(const Bindings sizes, bind_symbols(compiled.executable.graph(), tensors));
+    OPWELD_CHECK(check_requirements(compiled, model, sizes));
+    RunOptions options = run_options(model);
+    options.trace = !trace.empty();
+    RunStats stats;
+    OPWELD_TRY(std::vector<Tensor> outputs, compiled.executable.run(tensors, &stats, options));
+    if (options.trace) OPWELD_CHECK(write_trace(trace, compiled.executable, sizes, stats));
     const NamedTensors named = named_outputs(graph, std::move(outputs));
     if (!output.empty()) return write_npz(output, named);
     for (const auto& [name, tensor] : named) fmt::print("{}\n", summary(name, tensor));
@@ -54,6 +62,7 @@ Command add_run(CLI::App& app) {
   add_model_options(app, command->model);
   add_input_options(app, command->inputs);
   app.add_option("--output", command->output, "Keep the outputs in this .npz; else a summary");
+  add_trace_option(app, command->trace);
   return [command] { return (*command)(); };
 }
 

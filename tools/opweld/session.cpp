@@ -9,6 +9,7 @@
 #include <set>
 
 #include "ops/reference.h"
+#include "report/require.h"
 #include "report/usual_sizes.h"
 #include "rewrite/in_place.h"
 #include "support/cache_folder.h"
@@ -54,6 +55,14 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_flag("--single-launch", options.single_launch,
                    "Hand all kernels to the threads at once; they wait for each other only where a "
                    "kernel reads what another wrote. For small batches; results stay the same");
+  command
+      .add_option_function<std::string>(
+          "--rules",
+          [&options](const std::string& name) { options.linear_rules = name == "linear"; },
+          "Which rules decide what may share a kernel: full, or linear for the classic ones alone, "
+          "which fuse a value only with its one reader")
+      ->check(CLI::IsMember({"full", "linear"}))
+      ->default_str("full");
   command.add_flag("--attention-chains", options.attention_chains,
                    "Weld attention to the projection behind it where queries are many enough: a "
                    "kernel less and fewer bytes, but less to share out among threads");
@@ -72,6 +81,14 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_flag("--no-tuned", options.no_tuned,
                    "Leave what was measured before aside: block sizes follow from the hardware's "
                    "description alone");
+  command
+      .add_option(
+          "--require", options.require,
+          "Fail, and name the rule in the way, unless a kernel fuses this: operators in "
+          "their order, as the log writes them ('MatMul + Add + Gelu'), or nodes by their "
+          "names. '6 x MatMul + Gelu' wants six such kernels, 'MatMul + Gelu [layers.0]' one "
+          "of that layer. Repeatable")
+      ->allow_extra_args(false);
   command.add_flag("--json", options.json, "Print JSON for scripts");
 }
 
@@ -82,15 +99,37 @@ void add_input_options(CLI::App& command, InputOptions& options) {
   command.add_option("--seed", options.seed, "Seed of random inputs")->capture_default_str();
 }
 
+namespace {
+
+// OUTPUT=INPUT; names may have an '=' themselves.
+Status declare_in_place(Graph& graph, const std::string& pair) {
+  std::vector<std::size_t> splits;  // behind a name and before one
+  for (std::size_t at = pair.find('=', 1); at != std::string::npos; at = pair.find('=', at + 1)) {
+    if (at + 1 < pair.size()) splits.push_back(at);
+  }
+  if (splits.empty()) {
+    return usage_error("--in-place '{}': write OUTPUT=INPUT, such as present_key=past_key", pair);
+  }
+  const auto names_both = [&](std::size_t at) {
+    const auto is_output = [&](const Graph::Output& output) {
+      return output.name == pair.substr(0, at);
+    };
+    const auto is_input = [&](const Value* input) { return input->name() == pair.substr(at + 1); };
+    return std::ranges::any_of(graph.outputs(), is_output) &&
+           std::ranges::any_of(graph.inputs(), is_input);
+  };
+  const auto known = std::ranges::find_if(splits, names_both);
+  const std::size_t at = known != splits.end() ? *known : splits.front();
+  const Status declared = opweld::declare_in_place(graph, pair.substr(0, at), pair.substr(at + 1));
+  if (declared) return {};
+  return tl::unexpected(declared.error().with_context(fmt::format("--in-place '{}'", pair)));
+}
+
+}  // namespace
+
 Expected<Graph> load_model(const ModelOptions& options) {
   OPWELD_TRY(Graph graph, load_graph(options.model));
-  for (const std::string& pair : options.in_place) {
-    const std::size_t equals = pair.find('=');
-    if (equals == std::string::npos) {
-      return usage_error("--in-place '{}': write OUTPUT=INPUT, such as present_key=past_key", pair);
-    }
-    OPWELD_CHECK(declare_in_place(graph, pair.substr(0, equals), pair.substr(equals + 1)));
-  }
+  for (const std::string& pair : options.in_place) OPWELD_CHECK(declare_in_place(graph, pair));
   return graph;
 }
 
@@ -162,6 +201,8 @@ Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options
   compiling.strict = options.numerics == "strict";
   compiling.without = schedules_of(options.without);
   compiling.attention_chains = options.attention_chains;
+  if (options.linear_rules) compiling.rules = RuleSet::Linear;
+  compiling.history = compiling.history || !options.require.empty();
   if (terminal) {
     compiling.progress = [](std::string_view pass) {
       fmt::print(stderr, "\r\x1b[Kcompiling: {}", pass);
@@ -178,6 +219,21 @@ Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options
   if (terminal) fmt::print(stderr, "\r\x1b[K");
   if (!compiled) return tl::unexpected(compiled.error().with_context(options.model));
   return compiled;
+}
+
+Status check_requirements(const Compiled& compiled, const ModelOptions& options,
+                          const Bindings& sizes) {
+  if (options.require.empty()) return {};
+  std::vector<FusionPattern> patterns;
+  for (const std::string& text : options.require) {
+    OPWELD_TRY(FusionPattern pattern, parse_pattern(text));
+    patterns.push_back(std::move(pattern));
+  }
+  const Graph& graph = compiled.executable.graph();
+  const ModelNames names(graph, compiled.history ? &*compiled.history : nullptr);
+  const PlannedModel model{graph, compiled.executable.plan(sizes), sizes, names};
+  for (const FusionPattern& pattern : patterns) OPWELD_CHECK(require_fusion(model, pattern));
+  return {};
 }
 
 namespace {

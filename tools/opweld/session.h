@@ -28,10 +28,12 @@ struct ModelOptions {
   std::string dump_after;
   bool single_launch = false;
   bool attention_chains = false;
+  bool linear_rules = false;
   bool json = false;
   bool tune = false;
   double tune_seconds = 60;
   bool no_tuned = false;
+  std::vector<std::string> require;  // patterns of fusions that must be there
 };
 
 // Flags that say where a run's inputs come from.
@@ -54,6 +56,10 @@ Expected<FusionLevel> parse_level(const std::string& text);
 // to decide.
 Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
                                  CompileOptions base = {}, std::span<const Tensor> inputs = {});
+
+// Whether the plan for these sizes has the fusions that are required.
+Status check_requirements(const Compiled& compiled, const ModelOptions& options,
+                          const Bindings& sizes);
 
 // Sizes for every symbol of the graph: as asked, else 1 for a batch and 128 for the rest, within
 // the symbol's range. Naming a symbol that the graph lacks is a usage error that lists what there

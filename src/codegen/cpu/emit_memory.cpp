@@ -74,14 +74,46 @@ llvm::Value* MemoryEmitter::load_where(const Place& place, llvm::Value* conditio
 void MemoryEmitter::store(const Access& access, Expr value, Expr where) {
   const Place to = place(access);
   llvm::Value* const condition = where == kNoExpr ? nullptr : exprs_.value(where);
+  llvm::Value* elements = narrowed(value, to.dtype);
+  if (to.kind != Place::Kind::Uniform) elements = emission_.splat(elements);
+  store_where(to, elements, condition);
+}
+
+llvm::Value* MemoryEmitter::narrowed(Expr value, DType dtype) {
   llvm::Value* const wide = exprs_.value(value);
   // What is only moved stays as it is stored.
   const auto loaded = stored_as_.find(wide);
-  const bool is_moved = loaded != stored_as_.end() && loaded->second.second == to.dtype;
-  llvm::Value* elements =
-      is_moved ? loaded->second.first : emit_narrow(emission_.builder, wide, to.dtype);
-  if (to.kind != Place::Kind::Uniform) elements = emission_.splat(elements);
-  store_where(to, elements, condition);
+  const bool is_moved = loaded != stored_as_.end() && loaded->second.second == dtype;
+  return is_moved ? loaded->second.first : emit_narrow(emission_.builder, wide, dtype);
+}
+
+void MemoryEmitter::store_interleaved(const Access& access, Expr first, Expr second) {
+  auto& builder = emission_.builder;
+  Place to = place(access);
+  llvm::Value* a = narrowed(first, to.dtype);
+  llvm::Value* b = narrowed(second, to.dtype);
+  if (to.kind != Place::Kind::Uniform) {
+    a = emission_.splat(a);
+    b = emission_.splat(b);
+  }
+  const auto* const distance = llvm::dyn_cast_or_null<llvm::ConstantInt>(to.stride);
+  const bool is_run = to.kind == Place::Kind::Strided && distance != nullptr &&
+                      distance->equalsInt(2) && current_mask() == nullptr;
+  if (is_run) {
+    const int lanes = emission_.lanes->facts->lanes();
+    llvm::SmallVector<int, 32> order;
+    for (int lane = 0; lane < lanes; ++lane) {
+      order.push_back(lane);
+      order.push_back(lanes + lane);
+    }
+    add_alias_facts(
+        builder.CreateAlignedStore(builder.CreateShuffleVector(a, b, order), to.pointer, align(to)),
+        to.alias);
+    return;
+  }
+  store_where(to, a, nullptr);
+  to.pointer = builder.CreateGEP(to.type, to.pointer, builder.getInt64(1));
+  store_where(to, b, nullptr);
 }
 
 void MemoryEmitter::store_pair(const Access& access, Expr first, Expr second) {

@@ -19,6 +19,7 @@ class MemoryEmitter {
   llvm::Value* load(const tile::Access& access, Expr where);
   void store(const tile::Access& access, Expr value, Expr where);
   void store_pair(const tile::Access& access, Expr first, Expr second);
+  void store_interleaved(const tile::Access& access, Expr first, Expr second);
   // Every cache line of consecutive lanes; lanes that lie apart are not worth an address each.
   void prefetch(const tile::Access& access);
 
@@ -68,6 +69,8 @@ class MemoryEmitter {
   llvm::Value* with_current_mask(llvm::Value* condition);
   [[nodiscard]] bool has_masked_instruction(const Place& place) const;
 
+  // The value of `dtype`, as it is stored.
+  llvm::Value* narrowed(Expr value, DType dtype);
   // Elements as stored. A condition may be null, a scalar or a vector; a mask null or a vector.
   llvm::Value* load_where(const Place& place, llvm::Value* condition);
   llvm::Value* load_elements(const Place& place, llvm::Value* mask);

@@ -38,6 +38,9 @@ class StatementEmitter {
   void emit(const tile::Dot& dot) { dots_.emit(dot); }
   void emit(const tile::MatrixDot& dot) { matrix_dots_.emit(dot); }
   void emit(const tile::Transpose& transpose) { transposes_.emit(transpose); }
+  void emit(const tile::StoreInterleaved& store) {
+    memory_.store_interleaved(store.to, store.first, store.second);
+  }
   void emit(const tile::StorePair& store) {
     memory_.store_pair(store.to, store.first, store.second);
   }

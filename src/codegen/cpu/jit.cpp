@@ -1,5 +1,6 @@
 #include "codegen/cpu/jit.h"
 
+#include <llvm-c/Core.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
@@ -52,6 +53,14 @@ class LinkErrors {
 };
 
 }  // namespace
+
+std::string llvm_version() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned patch = 0;
+  LLVMGetVersion(&major, &minor, &patch);
+  return fmt::format("{}.{}.{}", major, minor, patch);
+}
 
 struct Jit::Impl {
   JitTarget target;

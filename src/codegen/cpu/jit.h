@@ -33,6 +33,9 @@ enum class Foreign {
   Allow,   // compile only: add_object() and lookup() will fail if the host cannot run it
 };
 
+// Of the library that this process runs with: "19.1.7".
+std::string llvm_version();
+
 // Every member may be called from several threads at once.
 class Jit {
  public:

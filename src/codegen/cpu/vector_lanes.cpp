@@ -26,6 +26,9 @@ bool is_wide(const tile::TileProgram& program, const tile::Variance& variance,
   if (const auto* store = std::get_if<tile::Store>(&statement.node)) {
     wide = wide || byte_size(tile::memory_dtype(program, store->to)) == 8;
   }
+  if (const auto* store = std::get_if<tile::StoreInterleaved>(&statement.node)) {
+    wide = wide || byte_size(tile::memory_dtype(program, store->to)) == 8;
+  }
   return wide;
 }
 

@@ -3,7 +3,7 @@
 
 namespace opweld {
 
-Legality check_domain(const Expected<Pressure>& kernel) {
+Legality check_domain(const Expected<KernelEstimate>& kernel) {
   if (kernel) return std::nullopt;
   return Refusal{ReasonCode::Domain, kernel.error().message};
 }

@@ -2,6 +2,21 @@
 
 namespace opweld {
 
+Legality check_groups(const Group& producer, const Group& consumer) {
+  using Rule = Legality (*)(const Group&, const Group&);
+  constexpr Rule kRules[] = {
+      check_stream,       // the user put them on one stream
+      check_side_effect,  // neither reads what the other writes in place
+      check_dtype,        // there are schedules for their types
+      check_opaque,       // neither is a call
+      check_kinds,        // a schedule holds both kinds
+  };
+  for (const Rule rule : kRules) {
+    if (Legality refusal = rule(producer, consumer)) return refusal;
+  }
+  return std::nullopt;
+}
+
 Legality check_legality(const MergeCandidate& candidate, const PlanOptions& options) {
   using Rule = Legality (*)(const MergeCandidate&, const PlanOptions&);
   constexpr Rule kRules[] = {
@@ -16,11 +31,11 @@ Legality check_legality(const MergeCandidate& candidate, const PlanOptions& opti
     if (Legality refusal = rule(candidate, options)) return refusal;
   }
   if (!options.oracle) return std::nullopt;
-  const auto kernel = options.oracle(extract_group(candidate.merged), candidate.merged.kind);
+  const auto kernel = options.oracle(candidate.merged);
   if (Legality refusal = check_domain(kernel)) return refusal;  // a schedule serves the group
   // and its kernel fits on the chip,
-  if (Legality refusal = check_pressure(candidate, *kernel, options)) return refusal;
-  return check_parallelism(candidate, *kernel, options);  // and leaves no core idle
+  if (Legality refusal = check_pressure(candidate, kernel->pressure, options)) return refusal;
+  return check_parallelism(candidate, kernel->pressure, options);  // and leaves no core idle
 }
 
 }  // namespace opweld

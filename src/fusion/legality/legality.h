@@ -28,6 +28,9 @@ struct MergeCandidate {
   Kernel merged;       // complete, of kind merged_kind
 };
 
+Legality check_stream(const Group& producer, const Group& consumer);
+Legality check_side_effect(const Group& producer, const Group& consumer);
+Legality check_dtype(const Group& producer, const Group& consumer);
 Legality check_opaque(const Group& producer, const Group& consumer);
 Legality check_kinds(const Group& producer, const Group& consumer);
 Legality check_without(const MergeCandidate& candidate, const PlanOptions& options);
@@ -37,7 +40,7 @@ Legality check_cycle(const MergeCandidate& candidate, const PlanOptions& options
 Legality check_limit(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_attention_chain(const MergeCandidate& candidate, const PlanOptions& options);
 // These two are about the kernel that a schedule would make, which the oracle told.
-Legality check_domain(const Expected<Pressure>& kernel);
+Legality check_domain(const Expected<KernelEstimate>& kernel);
 Legality check_pressure(const MergeCandidate& candidate, const Pressure& kernel,
                         const PlanOptions& options);
 
@@ -47,7 +50,9 @@ Legality check_parallelism(const MergeCandidate& candidate, const Pressure& kern
 // What a kernel that it allowed asks of sizes that are unknown; absent: nothing.
 std::optional<SizeCondition> rows_asked_for(const std::string& kernel_name, const Pressure& kernel);
 
-// All rules over a complete candidate, cheapest first; the first refusal.
+// The rules that need no more than the two groups, which are asked before there is a candidate.
+Legality check_groups(const Group& producer, const Group& consumer);
+// All other rules over a complete candidate, cheapest first; the first refusal.
 Legality check_legality(const MergeCandidate& candidate, const PlanOptions& options);
 
 }  // namespace opweld

@@ -3,6 +3,9 @@
 // Tasks that own rows go through all weights, each for itself; where there are few rows, weights
 // would come from memory as often as there are tasks, and tasks would be too few. Tasks that share
 // rows are cut by the last matmul's columns, and there may be fewer of them than cores.
+//
+// Cores are the target's, whatever number of threads a run has: a chain rounds in other places than
+// the kernels that it replaces, and results must not depend on threads.
 #include <algorithm>
 
 #include "fusion/cost.h"
@@ -38,9 +41,8 @@ Legality check_rows(const Pressure& kernel, const PlanOptions& options) {
 
 double tasks_alone(const Group& group, const PlanOptions& options) {
   if (group.only_aliases()) return 0;
-  const Kernel kernel = kernel_of(group);
-  const auto alone = options.oracle(extract_group(kernel), kernel.kind);
-  return alone ? nominal_value(alone->tasks, kSmallest) : 0;
+  const auto alone = options.oracle(kernel_of(group));
+  return alone ? nominal_value(alone->pressure.tasks, kSmallest) : 0;
 }
 
 }  // namespace

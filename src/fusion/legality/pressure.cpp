@@ -19,9 +19,8 @@ double needed_bytes(const Pressure& kernel, const PlanOptions& options) {
 // Of the group as a kernel of its own; nothing where it is not one.
 double needed_alone(const Group& group, const PlanOptions& options) {
   if (group.only_aliases()) return 0;
-  const Kernel kernel = kernel_of(group);
-  const auto pressure = options.oracle(extract_group(kernel), kernel.kind);
-  return pressure ? needed_bytes(*pressure, options) : 0;
+  const auto alone = options.oracle(kernel_of(group));
+  return alone ? needed_bytes(alone->pressure, options) : 0;
 }
 
 }  // namespace

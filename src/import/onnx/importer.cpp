@@ -6,6 +6,7 @@
 #include "import/onnx/input_types.h"
 #include "import/onnx/layer_scope.h"
 #include "import/onnx/operators/table.h"
+#include "import/onnx/stream_label.h"
 #include "import/onnx/survey.h"
 
 namespace opweld {
@@ -95,7 +96,7 @@ Expected<Graph> Importer::run() {
   Scope scope;
   OPWELD_CHECK(add_initializers(model_.graph(), scope));
   OPWELD_CHECK(add_graph_inputs(model_.graph(), scope));
-  OPWELD_CHECK(import_nodes(model_.graph().node(), {scope, opsets_, "", 0}));
+  OPWELD_CHECK(import_nodes(model_.graph().node(), {scope, opsets_, "", 0, ""}));
   OPWELD_CHECK(add_graph_outputs(model_.graph(), scope));
   return std::move(graph_);
 }
@@ -275,13 +276,19 @@ Expected<Values> Importer::call_handler(const onnx::NodeProto& node, const Value
     return fail("has {} operands, {} are known", operands.size(), rule->max_operands);
   }
   const std::string name = place.prefix + node.name();
-  const Source source{node.name().empty() ? "" : name, node.op_type(), layer_scope(name)};
+  const Source source{node.name().empty() ? "" : name, node.op_type(), layer_scope(name), 1,
+                      stream_of(node, place)};
   NodeContext context(node, opset == place.opsets.end() ? 1 : opset->second, rule->target, operands,
                       Builder(graph_, nullptr, source), reader_);
   auto results = rule->handler(context);
   // A fault noticed on the way explains one that follows from it.
   OPWELD_CHECK(context.status());
   return results;
+}
+
+std::string Importer::stream_of(const onnx::NodeProto& node, const Place& place) {
+  std::string own = stream_label(node);
+  return own.empty() ? place.stream : own;
 }
 
 Expected<Values> Importer::call_function(const onnx::FunctionProto& function,
@@ -310,7 +317,8 @@ Expected<Values> Importer::call_function(const onnx::FunctionProto& function,
   }
   const std::string call = node.name().empty() ? function.name() : node.name();
   active_.insert(&function);
-  auto status = import_nodes(body, {scope, opsets, place.prefix + call + "/", place.depth + 1});
+  auto status = import_nodes(
+      body, {scope, opsets, place.prefix + call + "/", place.depth + 1, stream_of(node, place)});
   active_.erase(&function);
   OPWELD_CHECK(status);
   Values results;
@@ -340,7 +348,8 @@ Expected<Values> Importer::take_branch(const onnx::NodeProto& node, const Values
   Scope scope;
   scope.outer = &place.scope;
   OPWELD_CHECK(add_initializers(graph, scope));
-  OPWELD_CHECK(import_nodes(graph.node(), {scope, place.opsets, place.prefix, place.depth + 1}));
+  OPWELD_CHECK(import_nodes(
+      graph.node(), {scope, place.opsets, place.prefix, place.depth + 1, stream_of(node, place)}));
   Values results;
   for (const auto& output : graph.output()) {
     OPWELD_TRY(Value * value, find_value(output.name(), scope));

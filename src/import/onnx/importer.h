@@ -41,6 +41,7 @@ class Importer {
     const OpsetVersions& opsets;
     std::string prefix;  // path of the calls that led here, for names of nodes: "block_0/"
     int depth = 0;
+    std::string stream = {};  // of the calls, for nodes that have none of their own
   };
 
   Status add_graph_inputs(const onnx::GraphProto& graph, Scope& scope);
@@ -48,6 +49,7 @@ class Importer {
   Status add_graph_outputs(const onnx::GraphProto& graph, Scope& scope);
   Status import_nodes(const Nodes& nodes, Place place);
   Status import_node(const onnx::NodeProto& node, Place& place);
+  static std::string stream_of(const onnx::NodeProto& node, const Place& place);
 
   Expected<Values> build(const onnx::NodeProto& node, const Values& operands, Place& place);
   Expected<Values> call_handler(const onnx::NodeProto& node, const Values& operands, Place& place);

@@ -123,6 +123,7 @@ Maybe follow(Value* value, std::size_t readers) {
   Node* const node = value->producer();
   if (node == nullptr || value->rank() < 2) return std::nullopt;
   if (value->is_graph_output() || value->uses().size() != readers) return std::nullopt;
+  if (!stays_on_its_stream(value)) return std::nullopt;
   if (node->op() == "matmul") {
     Found found;
     found.scores.product = node;
@@ -155,7 +156,8 @@ Value* without_scale(Value* value, double& scale) {
   for (;;) {
     Node* const node = value->producer();
     double factor = 1;
-    Value* const inner = node == nullptr ? nullptr : scaled_operand(*node, factor);
+    const bool is_near = node != nullptr && stays_on_its_stream(value);
+    Value* const inner = is_near ? scaled_operand(*node, factor) : nullptr;
     if (inner == nullptr || inner->shape() != value->shape()) return value;
     scale *= factor;
     value = inner;

@@ -11,7 +11,7 @@ namespace {
 // The operand that the node repeats along `axis`, of one element there, and along no other.
 Value* repeated_operand(const Value* value, std::size_t axis) {
   const Node* const node = value->producer();
-  if (node == nullptr) return nullptr;
+  if (node == nullptr || !stays_on_its_stream(value)) return nullptr;
   if (node->op() != "expand" && node->op() != "tile" && node->op() != "concat") return nullptr;
   if (node->op() == "concat") {
     const bool along = node->attributes().integer("axis") == static_cast<std::int64_t>(axis);

@@ -30,8 +30,6 @@ namespace opweld::tile {
 
 namespace {
 
-// Up to so many queries of a head share a task with those of the other heads of their group.
-constexpr std::int64_t kFewQueries = 16;
 // Blocks of keys in a chunk.
 constexpr std::int64_t kChunkBlocks = 2;
 
@@ -437,6 +435,10 @@ std::int64_t attention_row_block(const Attention& attention, const LowerOptions&
 bool always_has_many_queries(const Attention& attention) {
   if (const auto known = attention.queries.constant()) return *known > kFewQueries;
   return attention.queries == attention.keys || provably_le(kFewQueries + 1, attention.queries);
+}
+
+bool has_many_queries(const Attention& attention, std::int64_t queries) {
+  return queries > kFewQueries || always_has_many_queries(attention);
 }
 
 Status emit_attention_rows(GroupLowering& lowering, const Attention& attention,

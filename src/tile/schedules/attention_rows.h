@@ -21,9 +21,15 @@ struct AttentionRows {
 // holds what is no number, so a stage takes them in the same blocks.
 std::int64_t attention_row_block(const Attention& attention, const LowerOptions& options);
 
+// Up to so many queries of a head share a task with those of the other heads of their group, and
+// keys are cut into chunks.
+inline constexpr std::int64_t kFewQueries = 16;
+
 // Whether the schedule would take any number of queries that the attention may have in such blocks;
 // few queries are computed in another order.
 bool always_has_many_queries(const Attention& attention);
+// Whether it takes so many in such blocks.
+bool has_many_queries(const Attention& attention, std::int64_t queries);
 
 // Stores an element of an output over the result, at [batch, head, query, d].
 using StoreAttention =

@@ -209,8 +209,12 @@ class ChainEmitter {
     OPWELD_TRY(plan.attention, attention_of(*plan.stage->attention));
     const Attention& attention = *plan.attention;
     if (attention.node->num_results() > 1) return fail("its attention has a second result");
-    if (!always_has_many_queries(attention)) {
-      return fail("an attention of few queries splits the keys among tasks");
+    if (const Dim& queries = attention.queries; !always_has_many_queries(attention)) {
+      const std::string count = queries.is_constant()
+                                    ? fmt::format("it has {}", queries)
+                                    : fmt::format("how many there are, {}, is not known", queries);
+      return fail("an attention of up to {} queries splits the keys among tasks, and {}",
+                  kFewQueries, count);
     }
     if (chain_.rows != attention.q->shape()[0] * attention.queries) {
       return fail("its stages have different rows");
@@ -386,8 +390,11 @@ class ChainEmitter {
     if (!held.has(contraction.a)) {
       form.strided_rows = strided_rows(lowering_, contraction, plan.on_matrix_unit);
     }
-    OPWELD_CHECK(check_heads(contraction, form.blocking));
     form.store = [&](const DomainOutput& output, const ContractElement& element) {
+      // No later stage reads heads.
+      if (element.next) {
+        return lowering_.store_interleaved(output, element.index, *element.next);
+      }
       return store_output(output, element.index, element.column, element.inside, held, *plan.stage);
     };
     ContractTask task(lowering_, contraction, std::move(form));

@@ -14,7 +14,8 @@
 //
 // A gate pair, y = act(x [Wg | Wu] [.., :N]) * (x [Wg | Wu])[.., N:], walks the columns of y. Its
 // weights are packed so that one register tile holds the same columns of both products (see
-// Param::packed_parts), and the epilogue reads either.
+// Param::packed_parts), and the epilogue reads either. The same holds the elements of a head in
+// pairs, whatever their order, for the rotary embedding that turns them (see head_segments.h).
 //
 // Weights that are stored in f16 or bf16 and multiplied in f32 stay so: a cast of a constant is a
 // prologue of the right operand. A few rows have it done in the loads of the micro-kernel, many by
@@ -78,9 +79,9 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
                                contraction.parts,
                                form.on_matrix_unit};
   form.blocking = contract_blocking(*options.target, compute, sizes, options.blocking);
-  OPWELD_CHECK(check_heads(contraction, form.blocking));
   form.store = [&](const DomainOutput& output, const ContractElement& element) {
-    return lowering.store(output, element.index, element.inside);
+    return element.next ? lowering.store_interleaved(output, element.index, *element.next)
+                        : lowering.store(output, element.index, element.inside);
   };
   const std::int64_t block_rows = form.blocking.rows;
   ContractTask task(lowering, contraction, std::move(form));

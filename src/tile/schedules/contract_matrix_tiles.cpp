@@ -83,8 +83,11 @@ Status ContractTask::emit_matrix_tile(Expr rows, Expr run_row, Expr panel, Expr 
   const auto sum_at = [&](Expr i, Expr j) {
     return program_.at_offset(sums, math_.add(start, math_.add(math_.mul(i, Dim(width)), j)));
   };
-  const auto visit = [&](const TileVectorBody& body) {
-    return lowering_.serial("r", rows, Dim(blocking_.tile_rows), [&](Expr i) {
+  const auto each_row = [&](const GroupLowering::LoopBody& body) {
+    return lowering_.serial("r", rows, Dim(blocking_.tile_rows), body);
+  };
+  const auto each_vector = [&](const TileVectorBody& body) {
+    return each_row([&](Expr i) {
       Status status;
       const ProgramBuilder::VectorOptions options{.unroll = tile_width_ / lowering_.lanes(),
                                                   .lanes = lowering_.lanes()};
@@ -95,7 +98,7 @@ Status ContractTask::emit_matrix_tile(Expr rows, Expr run_row, Expr panel, Expr 
       return status;
     });
   };
-  return store_tile(visit, sum_at, row, panel);
+  return store_tile({sum_at, /*in_registers=*/false, each_vector, each_row}, row, panel);
 }
 
 MemoryRef ContractTask::sums_of_panel() {

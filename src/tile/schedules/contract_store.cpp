@@ -34,35 +34,44 @@ Status ContractTask::define_products(SumAt sum_at, Expr i, Expr j, const std::ve
   return {};
 }
 
-Status ContractTask::store_tile(VisitTile visit, SumAt sum_at, Expr row, Expr panel) {
-  if (contraction_.head == 0) {
-    return visit([&](Expr i, Expr j) { return store_results(sum_at, i, j, row, panel); });
-  }
-  if (!contraction_.outputs.empty()) {
-    OPWELD_CHECK(
-        visit([&](Expr i, Expr j) { return store_heads(sum_at, i, j, row, panel, nullptr); }));
-  }
-  ExprPool& exprs = program_.exprs();
-  const Expr column = math_.mul(math_.add(place_.column0, panel), Dim(contraction_.parts));
-  for (const HeadSegment& segment : contraction_.segments) {
-    const auto store = [&] {
-      return visit([&](Expr i, Expr j) { return store_heads(sum_at, i, j, row, panel, &segment); });
+Status ContractTask::store_register_tile(MemoryRef tile, int rows, Expr row, Expr panel) {
+  const auto each_vector = [&](const TileVectorBody& body) {
+    return each_tile_vector(lowering_, compute_, rows, tile_width_, body);
+  };
+  const int lanes = lowering_.options().target->lanes(byte_size(compute_));
+  if (contraction_.head == 0 || head_lanes_ == lanes) {
+    const auto sum_at = [&](Expr i, Expr j) { return program_.at(tile, {i, j}); };
+    const auto each_row = [&](const GroupLowering::LoopBody& body) {
+      Status status;
+      program_.unrolled("r", rows, [&](Expr i) {
+        const ElementBuilder::Scope scope(lowering_.elements());
+        if (status) status = body(i);
+      });
+      return status;
     };
-    if (segment.has_all_columns()) {
-      OPWELD_CHECK(store());
-      continue;
-    }
-    const Expr begun = exprs.binary(ExprKind::Le, math_.size(segment.first()), column);
-    const Expr not_ended =
-        exprs.binary(ExprKind::Lt, column, math_.size(segment.first() + segment.columns()));
-    Status status;
-    program_.when(exprs.binary(ExprKind::And, begun, not_ended), [&] {
-      const ElementBuilder::Scope scope(lowering_.elements());
-      status = store();
-    });
-    OPWELD_CHECK(status);
+    return store_tile({sum_at, /*in_registers=*/true, each_vector, each_row}, row, panel);
   }
-  return {};
+  // Vectors of a head are shorter than those of the tile: it goes through memory, where loops need
+  // not be unrolled into many short vectors.
+  if (!sums_) {
+    sums_ = program_.buffer("c", compute_, {blocking_.tile_rows, blocking_.tile_columns},
+                            Buffer::Space::Cache);
+  }
+  const auto sum_at = [&](Expr i, Expr j) { return program_.at(*sums_, {i, j}); };
+  OPWELD_CHECK(each_tile_vector(
+      lowering_, compute_, rows, blocking_.tile_columns, [&](Expr i, Expr j) -> Status {
+        program_.store(sum_at(i, j), program_.load(program_.at(tile, {i, j})));
+        return {};
+      }));
+  const auto each_row = [&](const GroupLowering::LoopBody& body) {
+    return lowering_.serial("r", Dim(rows), body);
+  };
+  return store_tile({sum_at, /*in_registers=*/false, each_vector, each_row}, row, panel);
+}
+
+Status ContractTask::store_tile(const TileSums& sums, Expr row, Expr panel) {
+  if (contraction_.head != 0) return store_heads(sums, row, panel);
+  return sums.each_vector([&](Expr i, Expr j) { return store_results(sums.at, i, j, row, panel); });
 }
 
 Index ContractTask::row_index(Expr m) {
@@ -98,48 +107,6 @@ Status ContractTask::store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr 
   if (form_.held != nullptr) form_.held->at_row(m, math_.add(row, i));
   for (const DomainOutput& output : contraction_.outputs) {
     OPWELD_CHECK(form_.store(output, {index, n, inside}));
-  }
-  return {};
-}
-
-Status ContractTask::store_heads(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel,
-                                 const HeadSegment* segment) {
-  const IndexMath::Scope bounds(math_);
-  const Expr m = math_.add(place_.row0, math_.add(row, i));
-  math_.set_bound(m, contraction_.rows);
-  const Dim half = contraction_.head / contraction_.parts;
-  const Expr first = math_.add(place_.column0, panel);
-  Expr head = math_.div(first, half);
-  const Expr within = math_.add(math_.mod(first, half), j);
-  math_.set_bound(within, half);
-  Dim heads = floor_div(contraction_.columns, half);
-  if (segment != nullptr) {
-    heads = floor_div(segment->columns(), Dim(contraction_.head));
-    head = math_.sub(head, math_.size(floor_div(segment->first(), Dim(contraction_.head))));
-  }
-  if (heads == Dim(1)) head = math_.constant(0);
-  math_.set_bound(head, heads);
-  std::vector<Index> places;  // of the products in the result
-  std::vector<Index> stored;  // of the elements in what is stored
-  for (int part = 0; part < contraction_.parts; ++part) {
-    const Expr in_head = math_.add(within, math_.size(half * part));
-    if (part > 0) math_.set_bound(in_head, Dim(contraction_.head));
-    Index index = row_index(m);
-    index.back() = math_.add(math_.mul(head, Dim(contraction_.head)), in_head);
-    if (segment != nullptr) {
-      index = index_behind(math_, *segment, index, index.back());
-      places.push_back(index_before(lowering_.elements(), *segment, index));
-    } else {
-      places.push_back(index);
-    }
-    stored.push_back(std::move(index));
-  }
-  OPWELD_CHECK(define_products(sum_at, i, j, places, kNoExpr));
-  if (form_.held != nullptr) form_.held->at_row(m, math_.add(row, i));
-  for (const DomainOutput& output : segment != nullptr ? segment->outputs : contraction_.outputs) {
-    for (const Index& index : stored) {
-      OPWELD_CHECK(form_.store(output, {index, index.back(), kNoExpr}));
-    }
   }
   return {};
 }

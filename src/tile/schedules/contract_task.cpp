@@ -1,5 +1,7 @@
 #include "tile/schedules/contract_task.h"
 
+#include <numeric>
+
 #include "ops/op.h"
 
 namespace opweld::tile {
@@ -49,14 +51,10 @@ void request_packed_weights(GroupLowering& lowering, const Contraction& contract
                           ? kMatrixColumns
                           : packed_columns(*lowering.options().target, compute, contraction.columns,
                                            contraction.parts, lowering.options().blocking);
-  lowering.request_packed(contraction.weights, columns, contraction.parts, on_matrix_unit,
-                          static_cast<int>(contraction.head));
-}
-
-Status check_heads(const Contraction& contraction, const ContractBlocking& blocking) {
-  if (contraction.head % blocking.tile_columns == 0) return {};
-  return fail("a head of {} columns is cut by panels of {}", contraction.head,
-              blocking.tile_columns);
+  // Of a single part, columns come as they are.
+  lowering.request_packed(
+      contraction.weights, columns, contraction.parts, on_matrix_unit,
+      contraction.parts > 1 ? contraction.stretches : std::vector<ColumnStretch>());
 }
 
 std::optional<StridedOperand> strided_rows(const GroupLowering& lowering,
@@ -94,6 +92,10 @@ ContractTask::ContractTask(GroupLowering& lowering, const Contraction& contracti
     packed_weights_ = lowering.packed_param(contraction.weights);
   }
   if (contraction.grouped) groups_.emplace(lowering, *contraction.node);
+  head_lanes_ = lowering.options().target->lanes(byte_size(compute_));
+  for (const ColumnStretch& stretch : contraction.stretches) {
+    head_lanes_ = std::gcd(head_lanes_, stretch.columns / contraction.parts);
+  }
 }
 
 Status ContractTask::emit(Place place) {
@@ -204,13 +206,7 @@ Status ContractTask::emit_tile(int rows, Expr run_row, Expr panel, Expr depth0, 
                                [&](Expr i, Expr j) -> Expected<Expr> {
                                  return partial_ ? program_.load(partial_at(i, j)) : zero();
                                }));
-  if (last) {
-    const auto sum_at = [&](Expr i, Expr j) { return program_.at(tile, {i, j}); };
-    const auto visit = [&](const TileVectorBody& body) {
-      return each_tile_vector(lowering_, compute_, rows, tile_width_, body);
-    };
-    return store_tile(visit, sum_at, row, panel);
-  }
+  if (last) return store_register_tile(tile, rows, row, panel);
   return each_tile_vector(
       lowering_, compute_, rows, blocking_.tile_columns, [&](Expr i, Expr j) -> Status {
         program_.store(partial_at(i, j), program_.load(program_.at(tile, {i, j})));

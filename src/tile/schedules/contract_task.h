@@ -22,6 +22,8 @@ struct ContractElement {
   Index index;  // of the result, or of what is stored where it is read in parts
   Expr column;
   Expr inside;  // lanes for which there is such a column; kNoExpr: all
+  // Of a second element that lies behind this one in the output: store both (store_interleaved).
+  std::optional<Index> next = {};
 };
 
 class ContractTask {
@@ -103,18 +105,39 @@ class ContractTask {
 
   // Where the sums of a tile lie: row i, column j of all parts.
   using SumAt = FunctionRef<Access(Expr i, Expr j)>;
-  // Visits every vector of a tile: row i, column j of each part.
-  using VisitTile = FunctionRef<Status(const TileVectorBody&)>;
+  // A tile that is complete. It lies in registers, where it is read at constant places, or in
+  // memory.
+  struct TileSums {
+    SumAt at;
+    bool in_registers;
+    FunctionRef<Status(const TileVectorBody&)> each_vector;  // row i, column j of each part
+    FunctionRef<Status(const GroupLowering::LoopBody&)> each_row;
+  };
+  // Of a register tile of `rows` rows.
+  Status store_register_tile(MemoryRef tile, int rows, Expr row, Expr panel);
   // Stores a tile that is complete, at row `row` and column `panel` of the task's.
-  Status store_tile(VisitTile visit, SumAt sum_at, Expr row, Expr panel);
+  Status store_tile(const TileSums& sums, Expr row, Expr panel);
   // The products of a place in the tile, one for each part, which stand at `places` of the result;
   // those of columns past the end, not `inside`, mean nothing.
   Status define_products(SumAt sum_at, Expr i, Expr j, const std::vector<Index>& places,
                          Expr inside);
   Status store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel);
-  // Both halves of a head's columns; of the segment, or, null, over the result as a whole.
-  Status store_heads(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel,
-                     const HeadSegment* segment);
+  // contract_heads.cpp: some neighbouring elements of a head and stretch, of all parts.
+  struct HeadElements {
+    const HeadSegment* segment;  // null: over the result as a whole
+    Expr row;                    // of the task's
+    Expr column;                 // of the tile's, of each part
+    Expr head;                   // of all the matmul's
+    Expr within;                 // the stretch
+    const ColumnStretch* stretch;
+    std::int64_t stretch_start;  // in the head
+  };
+  Status store_heads(const TileSums& sums, Expr row, Expr panel);
+  Status store_segment(const TileSums& sums, Expr row, Expr panel, const HeadSegment* segment);
+  Status store_head_elements(SumAt sum_at, Expr tile_row, const HeadElements& elements);
+  // Whether the parts of these elements lie side by side in the output.
+  [[nodiscard]] bool are_interleaved(const HeadElements& elements,
+                                     const DomainOutput& output) const;
   // The index in the result of its row m; column 0.
   Index row_index(Expr m);
 
@@ -129,6 +152,7 @@ class ContractTask {
   Dim depth_;                 // as it is multiplied, with what pads it
   int tile_width_;            // columns that a register tile has of each part
   std::int64_t block_width_;  // and a task
+  int head_lanes_ = 0;        // so many elements of a head lie in one stretch, from any multiple on
   std::optional<MemoryRef> packed_weights_;
   std::optional<RowGroups> groups_;
   std::optional<MemoryRef> partial_;
@@ -151,9 +175,6 @@ Index merged_index(IndexMath& math, const Shape& shape, Expr row, Expr last);
 // subnormals for zero, so strict numerics do without. A left operand that the kernel computes is
 // f32 there; the unit would have it rounded. `held`: it is computed, but rounded and on chip.
 bool on_matrix_unit(const Contraction& contraction, const LowerOptions& options, bool held = false);
-
-// A head's halves must be whole panels; says what is wrong.
-Status check_heads(const Contraction& contraction, const ContractBlocking& blocking);
 
 // Has the weights packed as the micro-kernel reads them, if they are constant. Before bind_params.
 void request_packed_weights(GroupLowering& lowering, const Contraction& contraction,

@@ -89,21 +89,19 @@ Status find_outputs(const Graph& group, Contraction& contraction) {
 
 Status find_results(std::span<const Node* const> nodes, std::span<const Value* const> results,
                     Contraction& contraction) {
-  constexpr std::string_view kRefusal = "an output does not have the shape of the matmul's result";
-  if (auto outputs = outputs_over(results, contraction.result->shape(), kRefusal)) {
+  if (auto outputs = outputs_over(results, contraction.result->shape(), kNotOverResult)) {
     contraction.outputs = std::move(*outputs);
     return {};
   }
   if (const Shape shape = shape_of_parts(nodes, contraction); !shape.empty()) {
-    if (auto outputs = outputs_over(results, shape, kRefusal)) {
+    if (auto outputs = outputs_over(results, shape, kNotOverResult)) {
       contraction.parts = kMostParts;
       contraction.columns = shape.back();
       contraction.outputs = std::move(*outputs);
       return {};
     }
   }
-  if (!find_head_segments(nodes, results, contraction)) return fail("{}", kRefusal);
-  return {};
+  return find_head_segments(nodes, results, contraction);
 }
 
 std::string contract_class(const Contraction& contraction, const ContractSizes& sizes) {

@@ -1,7 +1,9 @@
 // What the `contract` schedule multiplies, as found in a group.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "tile/schedules/contract_blocking.h"
@@ -9,9 +11,15 @@
 
 namespace opweld::tile {
 
+// Why a group is refused whose outputs are neither over the result, nor over parts or heads of it.
+inline constexpr std::string_view kNotOverResult =
+    "an output does not have the shape of the matmul's result";
+
 // Some of the columns or all, heads side by side: what is stored of them lies behind views.
 struct HeadSegment {
   std::vector<const Node*> views;  // the first is the slice of columns, or else they are all
+  // Of what lies behind the views, the axis that has a head's elements, if there is one.
+  std::optional<std::size_t> head_axis;
   std::vector<DomainOutput> outputs;
 
   [[nodiscard]] bool has_all_columns() const { return views.front()->op() != "slice"; }
@@ -44,9 +52,10 @@ struct Contraction {
   const Value* bias = nullptr;  // of a grouped one, [group, N]
   // What is stored over the result, or over parts of it.
   std::vector<DomainOutput> outputs;
-  // Columns of a head where what is stored are segments of heads (see head_segments.h); the parts
-  // are then the halves of each head. Else 0.
+  // Columns of a head where what is stored are segments of heads (see head_segments.h), else 0.
   std::int64_t head = 0;
+  // A head from its first column to its last; the parts are then those of each stretch.
+  std::vector<ColumnStretch> stretches;
   std::vector<HeadSegment> segments;
 };
 

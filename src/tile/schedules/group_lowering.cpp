@@ -86,7 +86,7 @@ void GroupLowering::bind_params() {
 MemoryRef GroupLowering::bind_constant(const Value* value, const std::string& name) {
   const auto packed = packed_.find(value);
   if (packed == packed_.end()) return program_.input(name, value->dtype(), value->shape());
-  const auto [columns, parts, pairs, head] = packed->second;
+  const auto& [columns, parts, pairs, stretches] = packed->second;
   Shape shape = value->shape();
   const Dim depth = shape[shape.size() - 2];
   const Dim panels = ceil_div(floor_div(shape.back(), Dim(parts)), Dim(columns / parts));
@@ -97,7 +97,8 @@ MemoryRef GroupLowering::bind_constant(const Value* value, const std::string& na
   } else {
     shape.insert(shape.end(), {panels, depth, columns});
   }
-  return program_.packed_input(name, value->dtype(), shape, columns, false, parts, pairs, head);
+  return program_.packed_input(name, value->dtype(), shape, columns, false, parts, pairs,
+                               stretches);
 }
 
 Expr GroupLowering::grid(const std::string& name, const Dim& extent, std::int64_t step) {
@@ -170,25 +171,37 @@ Status GroupLowering::store(const DomainOutput& output, std::span<const Expr> in
   OPWELD_TRY(const Expr value, where == kNoExpr
                                    ? elements_.element(output.value, index)
                                    : elements_.element_where(where, output.value, index));
+  OPWELD_TRY(Access place, place_in_output(output, index, where));
+  program_.store(std::move(place), value, where);
+  return {};
+}
+
+Status GroupLowering::store_interleaved(const DomainOutput& output, std::span<const Expr> first,
+                                        std::span<const Expr> second) {
+  OPWELD_TRY(const Expr one, elements_.element(output.value, first));
+  OPWELD_TRY(const Expr other, elements_.element(output.value, second));
+  OPWELD_TRY(Access place, place_in_output(output, first, kNoExpr));
+  program_.store_interleaved(std::move(place), one, other);
+  return {};
+}
+
+Expected<Access> GroupLowering::place_in_output(const DomainOutput& output,
+                                                std::span<const Expr> index, Expr where) {
   const MemoryRef param = output_params_.at(output.output);
   if (output.scatter != nullptr) {
     OPWELD_TRY(const Expr place, scattered_offset(*this, output, index, where));
-    program_.store(program_.at_offset(param, place), value, where);
-    return {};
+    return program_.at_offset(param, place);
   }
   if (output.value == output.output) {
     const std::vector<IndexValue> place(index.begin(), index.end());
     const auto offset = math_.undivided_offset(index, output.value->shape());
-    program_.store(offset ? program_.at_offset(param, *offset) : program_.at(param, place), value,
-                   where);
-    return {};
+    return offset ? program_.at_offset(param, *offset) : program_.at(param, place);
   }
   Expr offset = math_.size(output.view.offset);
   for (std::size_t axis = 0; axis < index.size(); ++axis) {
     offset = math_.add(offset, math_.mul(index[axis], output.view.strides[axis]));
   }
-  program_.store(program_.at_offset(param, offset), value, where);
-  return {};
+  return program_.at_offset(param, offset);
 }
 
 LoweredKernel GroupLowering::finish() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tile/element_builder.h"
@@ -45,11 +46,11 @@ class GroupLowering {
   GroupLowering(const Graph& group, const LowerOptions& options, std::string name);
 
   // Asks for a constant matrix [.., K, N] in panels of `columns` columns, an equal share of them
-  // from each of the `parts` matrices that lie side by side in it, or in each `head` of it, and
-  // with its depth in `pairs` (see Param). Before bind_params.
+  // from each of the `parts` matrices that lie side by side in it, or in each of the `stretches`
+  // that repeat in it, and with its depth in `pairs` (see Param). Before bind_params.
   void request_packed(const Value* constant, int columns, int parts = 1, bool pairs = false,
-                      int head = 0) {
-    packed_[constant] = {columns, parts, pairs, head};
+                      std::vector<ColumnStretch> stretches = {}) {
+    packed_[constant] = {columns, parts, pairs, std::move(stretches)};
   }
   // Inputs, constants of more than one element and outputs become params, in that order.
   void bind_params();
@@ -84,6 +85,10 @@ class GroupLowering {
 
   // Stores the element of output.value at `index` into the output, in lanes where `where` holds.
   Status store(const DomainOutput& output, std::span<const Expr> index, Expr where = kNoExpr);
+  // The same of two elements, of which the second lies behind the first in the output; those of
+  // neighbouring lanes are two apart.
+  Status store_interleaved(const DomainOutput& output, std::span<const Expr> first,
+                           std::span<const Expr> second);
 
   // The value as a strided view of a group's input; absent when it must be computed. After
   // bind_params.
@@ -99,6 +104,9 @@ class GroupLowering {
 
  private:
   MemoryRef bind_constant(const Value* value, const std::string& name);
+  // Where in the output the element at `index` of output.value goes.
+  Expected<Access> place_in_output(const DomainOutput& output, std::span<const Expr> index,
+                                   Expr where);
 
   const Graph& group_;
   const LowerOptions& options_;
@@ -110,7 +118,7 @@ class GroupLowering {
     int columns;
     int parts;
     bool pairs;
-    int head;
+    std::vector<ColumnStretch> stretches;
   };
   std::map<const Value*, Packing> packed_;
   std::map<const Value*, MemoryRef> output_params_;

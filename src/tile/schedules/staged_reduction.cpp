@@ -103,7 +103,7 @@ Status StagedReduction::add_reduction(const Node& node) {
     domain_ = operand->shape();
     reduced_ = reduced_axes(node);
     if (std::find(reduced_.begin(), reduced_.end(), true) == reduced_.end()) {
-      return fail("{} reduces no axis", node.display_name());
+      return fail("{} reduces no axis", node.op());
     }
   }
   if (!(operand->shape() == domain_) || reduced_axes(node) != reduced_) {

@@ -1,0 +1,62 @@
+#include "fusion/merging.h"
+
+#include "fusion/cost.h"
+
+namespace opweld {
+
+void Merging::join_producers(Node& node, const std::set<const Node*>* among,
+                             const std::set<Edge>* apart) {
+  for (const Value* operand : node.operands()) {
+    if (operand == nullptr || operand->producer() == nullptr) continue;
+    const Node* producer = operand->producer();
+    if (!groups_.has(producer) || groups_.group_of(producer) == groups_.group_of(&node)) continue;
+    if (among != nullptr && !among->contains(producer)) continue;
+    if (apart != nullptr && apart->contains({producer, &node})) continue;
+    const std::vector<Node*> joining = groups_.group_of(producer)->nodes;
+    flops_added_[{producer, &node}] =
+        opweld::flops_added(*groups_.group_of(producer), *groups_.group_of(&node));
+    if (auto refusal = try_merge(*groups_.group_of(producer), *groups_.group_of(&node), operand)) {
+      refusals_[{producer, &node}] = std::move(*refusal);
+      continue;
+    }
+    // A view that would not join its operand's producer by itself (a slice of a matmul's result,
+    // while another slice is read elsewhere) may do so with its reader.
+    for (Node* view : joining) {
+      if (is_strided_view(*view)) join_producers(*view, among, apart);
+    }
+  }
+}
+
+Legality Merging::try_merge(Group& producer, Group& consumer, const Value* value) {
+  if (Legality refusal = check_groups(producer, consumer)) return refusal;
+  return check_and_merge(producer, consumer, value,
+                         *merged_kind(producer.kind, consumer.kind, producer.only_views));
+}
+
+bool Merging::merge_siblings(Group& first, Group& second, const Value* value) {
+  if (first.kind != second.kind || check_groups(first, second)) return false;
+  // Whichever comes first might feed the other on some way around; edges between them would have
+  // been tried before.
+  if (groups_.feeds(first, second) || groups_.feeds(second, first)) return false;
+  if (groups_.merge_makes_cycle(second, first)) return false;
+  return !check_and_merge(first, second, value, first.kind);
+}
+
+Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value* value,
+                                  KernelKind kind) {
+  MergeCandidate candidate{groups_, producer, consumer, value, {}};
+  candidate.merged.kind = kind;
+  candidate.merged.nodes = groups_.union_of(producer, consumer);
+  complete_kernel(candidate.merged);
+  const FusionGain gain = estimate_gain(candidate, options_);
+  if (gain.seconds < 0) {
+    return Refusal{ReasonCode::Cost,
+                   fmt::format("saves {:.0f} bytes, computes {:.0f} more operations",
+                               gain.bytes_saved, gain.flops_added)};
+  }
+  if (Legality refusal = check_legality(candidate, options_)) return refusal;
+  groups_.merge(producer, consumer, kind);
+  return std::nullopt;
+}
+
+}  // namespace opweld

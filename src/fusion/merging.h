@@ -1,0 +1,48 @@
+// Merging neighbours: the one step that planning is made of.
+#pragma once
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "fusion/legality/legality.h"
+
+namespace opweld {
+
+// From a node to one that reads a result of it.
+using Edge = std::pair<const Node*, const Node*>;
+
+class Merging {
+ public:
+  Merging(const Graph& graph, const PlanOptions& options) : options_(options), groups_(graph) {}
+
+  [[nodiscard]] Groups& groups() { return groups_; }
+
+  // The node's group takes in the groups of its operands' producers, one after the other, as far as
+  // the rules allow and it is not known to be slower. Only groups of nodes in `among` are asked;
+  // all are where it is null. Edges in `apart` are passed over.
+  void join_producers(Node& node, const std::set<const Node*>* among = nullptr,
+                      const std::set<Edge>* apart = nullptr);
+
+  // Makes one of two groups of one kind that both read the value and do not feed each other;
+  // whether that could be done.
+  bool merge_siblings(Group& first, Group& second, const Value* value);
+
+  // Why the groups at the ends of an edge were not merged when they were last asked to.
+  [[nodiscard]] const std::map<Edge, Refusal>& refusals() const { return refusals_; }
+  // What merging them would compute more than once, as the two stood when they were last asked.
+  [[nodiscard]] const std::map<Edge, Dim>& flops_added() const { return flops_added_; }
+  void set_refusal(const Edge& edge, Refusal refusal) { refusals_[edge] = std::move(refusal); }
+
+ private:
+  Legality try_merge(Group& producer, Group& consumer, const Value* value);
+  // As the kernel of that kind that they would be.
+  Legality check_and_merge(Group& producer, Group& consumer, const Value* value, KernelKind kind);
+
+  const PlanOptions& options_;
+  Groups groups_;
+  std::map<Edge, Refusal> refusals_;
+  std::map<Edge, Dim> flops_added_;
+};
+
+}  // namespace opweld

@@ -1,0 +1,37 @@
+// Plans that are better than the greedy one.
+//
+// Merging first come, first served goes wrong where a merge that saves little stands in the way of
+// one that saves more: an operator that joined its producer cannot go with its reader, since no
+// schedule holds all three, or the kernel would be too large, or another kernel stands between. So
+// for each edge on which greedy was refused, the two kernels at its ends are taken apart and merged
+// again with some of their inner edges kept apart: every choice of those where they are few, else a
+// beam over how many are (the best few sets of one edge, then of two). What the kernel
+// model (cost.h) takes to be fastest stays: greedy's own, unless another moves less by a margin and
+// takes no longer. (What only computes less, by a model that knows arithmetic less well than bytes,
+// is no reason.) So a plan is never worse than greedy's by that measure.
+//
+// What was found of two kernels holds for all that are joined alike (structure.h), so that a layer
+// that is repeated is searched once.
+#pragma once
+
+#include "fusion/merging.h"
+
+namespace opweld {
+
+struct SearchOutcome {
+  int regions = 0;   // pairs of kernels that were taken apart
+  int improved = 0;  // of those, how many stayed otherwise
+};
+
+// Regroups; what kept edges apart stands among the refusals. Needs an oracle.
+SearchOutcome search_regions(const Graph& graph, const PlanOptions& options, Merging& merging);
+
+// By the kernel model, with unknown sizes at their nominal ones; infinite where no schedule serves
+// the group.
+struct GroupCost {
+  double seconds = 0;
+  double moving_seconds = 0;  // of those, for moving bytes and launching
+};
+GroupCost group_cost(const Group& group, const PlanOptions& options);
+
+}  // namespace opweld

@@ -1,0 +1,59 @@
+#include "fusion/siblings.h"
+
+#include <algorithm>
+
+namespace opweld {
+
+namespace {
+
+// Of a value that more kernels read, the first ones are looked at.
+constexpr std::size_t kMaxReaders = 8;
+
+bool may_have_siblings(const Group& group) {
+  const bool kind = group.kind == KernelKind::Map || group.kind == KernelKind::Row ||
+                    group.kind == KernelKind::Reduce;
+  return kind && !group.only_views;
+}
+
+// The kernels that read the value, in the order of their first nodes.
+std::vector<Group*> readers_of(const Value& value, Groups& groups) {
+  std::vector<Group*> readers;
+  for (const Use& use : value.uses()) {
+    Group* const group = groups.group_of(use.node);
+    if (!may_have_siblings(*group) || std::ranges::count(readers, group) > 0) continue;
+    readers.push_back(group);
+  }
+  std::ranges::sort(
+      readers, {}, [&groups](const Group* group) { return groups.position(group->nodes.front()); });
+  if (readers.size() > kMaxReaders) readers.resize(kMaxReaders);
+  return readers;
+}
+
+int merge_readers(const Value& value, Merging& merging) {
+  int merged = 0;
+  std::vector<Group*> readers = readers_of(value, merging.groups());
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    for (std::size_t j = i + 1; j < readers.size(); ++j) {
+      if (!merging.merge_siblings(*readers[i], *readers[j], &value)) continue;
+      ++merged;
+      break;  // the second one has both now
+    }
+  }
+  return merged;
+}
+
+}  // namespace
+
+int merge_siblings(const Graph& graph, const PlanOptions& options, Merging& merging) {
+  if (options.rules == RuleSet::Linear) return 0;
+  int merged = 0;
+  for (const Value* input : graph.inputs()) merged += merge_readers(*input, merging);
+  for (const Node* node : graph.nodes_in_order()) {
+    if (node->op() == "constant") continue;
+    for (int i = 0; i < node->num_results(); ++i)
+      merged += merge_readers(*node->result(i), merging);
+  }
+  return merged;
+}
+
+}  // namespace opweld

@@ -1,0 +1,16 @@
+// Kernels side by side: neither feeds the other, but both read the same tensor.
+//
+// In one kernel they read it once, in one launch: the look-ups of cosines and of sines by the same
+// positions, two statistics of the same rows. Merging along edges never brings them together. Only
+// kernels of one kind that walk one index space are put together, as the schedule of that kind has
+// to agree; matmuls of the same input have been merged before (rewrite/merge_projections.h).
+#pragma once
+
+#include "fusion/merging.h"
+
+namespace opweld {
+
+// How many kernels went into another. The classic rules know no siblings: none.
+int merge_siblings(const Graph& graph, const PlanOptions& options, Merging& merging);
+
+}  // namespace opweld

@@ -1,0 +1,57 @@
+// Kernels that share nothing but what they read.
+#include "fusion/siblings.h"
+
+#include "fusion/planning.h"
+
+namespace opweld::testing {
+namespace {
+
+TEST(Siblings, LookUpsByTheSamePositionsAreOneKernel) {
+  const std::string text = R"(graph g(%p: i64[b, s]) {
+    %c = constant {value = f32[512, 64] random 1}
+    %d = constant {value = f32[512, 64] random 2}
+    %x = gather(%c, %p) {axis = 0}
+    %y = gather(%d, %p) {axis = 0}
+    return %x as "cos", %y as "sin"
+  })";
+  EXPECT_EQ(PlannedGraph(text).text(), "0 map: gather + gather\n");
+  PlanSettings linear;
+  linear.rules = RuleSet::Linear;
+  EXPECT_EQ(PlannedGraph(text, linear).plan().kernels.size(), 2U);
+}
+
+TEST(Siblings, TwoStatisticsOfTheSameRowsAreOneKernel) {
+  EXPECT_EQ(PlannedGraph(R"(graph g(%x: f32[s, 64]) {
+    %m = reduce_max(%x) {axes = [1], keepdims = 0}
+    %n = reduce_min(%x) {axes = [1], keepdims = 0}
+    return %m as "m", %n as "n"
+  })")
+                .plan()
+                .kernels.size(),
+            1U);
+}
+
+TEST(Siblings, WhatFeedsTheOtherByAWayAroundStaysApart) {
+  // The second kernel waits for the call, which waits for the first.
+  const PlannedGraph planned(R"(graph g(%x: f32[s, 8]) {
+    %a = exp(%x)
+    %v, %i = top_k(%a) {axis = 1, k = <8>, largest = 1, sorted = 1}
+    %y = sub(%v, %x)
+    return %y as "y"
+  })");
+  EXPECT_EQ(planned.text(), "0 map: exp\n1 extern: top_k\n2 map: sub\n");
+}
+
+TEST(Siblings, OtherShapesAndOtherKindsStayApart) {
+  EXPECT_EQ(PlannedGraph(R"(graph g(%x: f32[s, 64], %r: f32[s, 64]) {
+    %a = exp(%x)
+    %s = reduce_sum(%x) {axes = [0], keepdims = 0}
+    return %a as "a", %s as "s"
+  })")
+                .plan()
+                .kernels.size(),
+            2U);
+}
+
+}  // namespace
+}  // namespace opweld::testing

@@ -1,0 +1,109 @@
+#include "predicted.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "calibrate.h"
+#include "ops/reference.h"
+#include "report/account.h"
+
+namespace opweld::cli {
+
+namespace {
+
+// Of each kernel, the median over runs for about a second.
+Expected<std::vector<double>> measured(Executable& executable, const std::vector<Tensor>& inputs) {
+  constexpr int kWarmUp = 3;
+  constexpr std::size_t kFewest = 10;
+  constexpr double kSeconds = 1;
+  OPWELD_TRY(std::vector<Tensor> outputs, executable.run(inputs));
+  for (int i = 0; i < kWarmUp; ++i) OPWELD_CHECK(executable.run_into(inputs, outputs));
+  RunOptions options;
+  options.profile = true;
+  std::vector<std::vector<double>> times;
+  const auto start = std::chrono::steady_clock::now();
+  const auto spent = [&]() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  for (std::size_t run = 0; run < kFewest || spent() < kSeconds; ++run) {
+    RunStats stats;
+    OPWELD_CHECK(executable.run_into(inputs, outputs, &stats, options));
+    times.resize(stats.by_kernel.size());
+    for (std::size_t i = 0; i < times.size(); ++i) times[i].push_back(stats.by_kernel[i].seconds);
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& each : times) {
+    const auto middle = each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2);
+    std::nth_element(each.begin(), middle, each.end());
+    medians.push_back(*middle);
+  }
+  return medians;
+}
+
+const char* bound_of(const KernelCost& cost) {
+  const double work = std::max(cost.memory_seconds, cost.compute_seconds);
+  if (work < cost.launch_seconds) return "launch";
+  return cost.memory_seconds > cost.compute_seconds ? "memory" : "compute";
+}
+
+}  // namespace
+
+Expected<KernelTimes> kernel_times(Compiled& compiled, const ModelOptions& model,
+                                   const std::vector<Tensor>& inputs) {
+  Executable& executable = compiled.executable;
+  KernelTimes times;
+  OPWELD_TRY(const Target target, find_target(model.target));
+  OPWELD_TRY(times.rates, calibrated(target, executable.threads()));
+  OPWELD_TRY(const Bindings sizes, bind_symbols(executable.graph(), inputs));
+  const PlanVersion& version = executable.versions()[executable.version_for(sizes)];
+  OPWELD_TRY(times.predicted, predict_kernels(version, times.rates, sizes, executable.threads()));
+  OPWELD_TRY(times.measured_seconds, measured(executable, inputs));
+  times.median_error = median_error(times.predicted, times.measured_seconds);
+  return times;
+}
+
+void print_kernel_times(const FusionPlan& plan, const KernelTimes& times) {
+  fmt::print("\n{:<16} {:>12} {:>12} {:>7} {:>8} {:>12} {:>12}  {}\n", "kernel", "predicted",
+             "measured", "ratio", "bound by", "operations", "streamed", "operators");
+  constexpr double kMicro = 1e6;
+  for (std::size_t i = 0; i < plan.kernels.size(); ++i) {
+    const Kernel& kernel = plan.kernels[i];
+    const double measured = times.measured_seconds[i];
+    const auto& predicted = times.predicted[i];
+    if (!predicted) {
+      fmt::print("{:<16} {:>12} {:>9.1f} us {:>7} {:>8} {:>12} {:>12}  {}\n", kernel.name, "a call",
+                 measured * kMicro, "", "", "", "", kernel.label);
+      continue;
+    }
+    const auto& [work, cost] = *predicted;
+    fmt::print("{:<16} {:>9.1f} us {:>9.1f} us {:>6.2f}x {:>8} {:>10.1f} M {:>12}  {}\n",
+               kernel.name, cost.seconds() * kMicro, measured * kMicro, cost.seconds() / measured,
+               bound_of(cost), 2 * (work.vector_multiply_adds + work.matrix_multiply_adds) / 1e6,
+               human_bytes(work.streamed_bytes), kernel.label);
+  }
+  fmt::print("half of the kernels are predicted within {:.0f} %\n", times.median_error * 100);
+}
+
+nlohmann::ordered_json kernel_times_json(const FusionPlan& plan, const KernelTimes& times) {
+  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < plan.kernels.size(); ++i) {
+    nlohmann::ordered_json entry = {{"kernel", plan.kernels[i].name},
+                                    {"label", plan.kernels[i].label},
+                                    {"measured_seconds", times.measured_seconds[i]}};
+    if (const auto& predicted = times.predicted[i]) {
+      entry["predicted_seconds"] = predicted->cost.seconds();
+      entry["memory_seconds"] = predicted->cost.memory_seconds;
+      entry["compute_seconds"] = predicted->cost.compute_seconds;
+      entry["launch_seconds"] = predicted->cost.launch_seconds;
+      entry["multiply_adds"] =
+          predicted->work.vector_multiply_adds + predicted->work.matrix_multiply_adds;
+      entry["instructions"] = predicted->work.instructions;
+      entry["streamed_bytes"] = predicted->work.streamed_bytes;
+    }
+    kernels.push_back(std::move(entry));
+  }
+  return {{"median_error", times.median_error}, {"kernels", std::move(kernels)}};
+}
+
+}  // namespace opweld::cli

@@ -1,0 +1,27 @@
+// The time of each kernel: as the kernel model has it, and as it was.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "compile.h"
+#include "report/prediction.h"
+#include "session.h"
+
+namespace opweld::cli {
+
+struct KernelTimes {
+  std::vector<std::optional<KernelPrediction>> predicted;
+  std::vector<double> measured_seconds;  // medians
+  double median_error = 0;               // see report/prediction.h
+  Target rates;                          // that the predictions are made of
+};
+
+// Measures the machine's rates, then runs the model, on as many inputs as the sizes ask for.
+Expected<KernelTimes> kernel_times(Compiled& compiled, const ModelOptions& model,
+                                   const std::vector<Tensor>& inputs);
+
+// A table, and below it how far predictions are off.
+void print_kernel_times(const FusionPlan& plan, const KernelTimes& times);
+nlohmann::ordered_json kernel_times_json(const FusionPlan& plan, const KernelTimes& times);
+
+}  // namespace opweld::cli
