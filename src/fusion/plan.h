@@ -82,7 +82,7 @@ struct SizeCondition {
 
 // What the search for a better plan than the greedy one came to (fusion/search.h).
 struct SearchAccount {
-  // Of all kernels that are no calls, by the kernel model with unknown sizes at nominal ones.
+  // Of all kernels, by the kernel model with unknown sizes at nominal ones; of calls, a launch.
   double greedy_seconds = 0;
   double seconds = 0;
   int regions = 0;   // that were taken apart

@@ -54,7 +54,8 @@ class Planner {
     double total = 0;
     for (const Group* group : groups_.in_order()) {
       const double seconds = group_cost(*group, options_).seconds;
-      if (std::isfinite(seconds)) total += seconds;
+      // What a call takes is not known, but it is a launch at least.
+      total += std::isfinite(seconds) ? seconds : options_.target->launch_seconds;
     }
     return total;
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fusion/search.h"
+
 namespace opweld {
 
 namespace {
@@ -29,11 +31,22 @@ std::vector<Group*> readers_of(const Value& value, Groups& groups) {
   return readers;
 }
 
-int merge_readers(const Value& value, Merging& merging) {
+// By the kernel model; so a plan with siblings is never worse than one without.
+bool takes_no_longer(const Group& first, const Group& second, const Groups& groups,
+                     const PlanOptions& options) {
+  Group together = second;
+  together.nodes = groups.union_of(first, second);
+  return group_cost(together, options).seconds <=
+         group_cost(first, options).seconds + group_cost(second, options).seconds;
+}
+
+int merge_readers(const Value& value, const PlanOptions& options, Merging& merging) {
   int merged = 0;
   std::vector<Group*> readers = readers_of(value, merging.groups());
   for (std::size_t i = 0; i < readers.size(); ++i) {
     for (std::size_t j = i + 1; j < readers.size(); ++j) {
+      if (readers[i]->kind != readers[j]->kind) continue;
+      if (!takes_no_longer(*readers[i], *readers[j], merging.groups(), options)) continue;
       if (!merging.merge_siblings(*readers[i], *readers[j], &value)) continue;
       ++merged;
       break;  // the second one has both now
@@ -47,11 +60,12 @@ int merge_readers(const Value& value, Merging& merging) {
 int merge_siblings(const Graph& graph, const PlanOptions& options, Merging& merging) {
   if (options.rules == RuleSet::Linear) return 0;
   int merged = 0;
-  for (const Value* input : graph.inputs()) merged += merge_readers(*input, merging);
+  for (const Value* input : graph.inputs()) merged += merge_readers(*input, options, merging);
   for (const Node* node : graph.nodes_in_order()) {
     if (node->op() == "constant") continue;
-    for (int i = 0; i < node->num_results(); ++i)
-      merged += merge_readers(*node->result(i), merging);
+    for (int i = 0; i < node->num_results(); ++i) {
+      merged += merge_readers(*node->result(i), options, merging);
+    }
   }
   return merged;
 }
