@@ -19,6 +19,7 @@
 
 #include "amx_tiles.h"
 #include "support/memory_block.h"
+#include "target/host.h"
 
 namespace {
 
@@ -160,8 +161,7 @@ constexpr int kTileSteps = 1024;
 }
 
 void Bfloat16Tiles(benchmark::State& state) {
-  const bool known = __builtin_cpu_supports("amx-bf16") != 0;
-  if (!known || !may_use_tiles()) {
+  if (!opweld::host_features().amx_bf16) {
     state.SkipWithError("this processor has no bf16 tiles, or the system keeps them back");
     return;
   }

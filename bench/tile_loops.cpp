@@ -9,11 +9,12 @@
 
 #include "amx_tiles.h"
 #include "support/memory_block.h"
+#include "target/host.h"
 
 namespace {
 
 bool has_tiles() {
-  return __builtin_cpu_supports("amx-bf16") != 0 && may_use_tiles();
+  return opweld::host_features().amx_bf16;
 }
 
 constexpr TileShapes kShapes;

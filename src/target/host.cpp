@@ -49,8 +49,8 @@ std::string model_name() {
 // only:
 // ./dev bench measures the machine before it quotes a fraction of anything.
 constexpr double kAssumedBandwidth = 20e9;
-// Of one core to its own outer cache, in bytes per cycle: half a vector register's load each cycle
-// is what copies of such servers reach.
+// Of one core to its own outer cache, in bytes per cycle. A default for planning only, between what
+// machine_limits measures for copies inside that cache (28) and beyond it (9).
 constexpr double kCacheBytesPerCycle = 16;
 // Of an AMX unit: 16 x 16 x 32 products and their sums, which a TDPBF16PS takes 16 cycles for.
 constexpr double kMatrixFlopsPerCycle = 2.0 * 16 * 16 * 32 / 16;

@@ -1,4 +1,5 @@
-// What the processor and the operating system say of this machine; only target.cpp asks.
+// What the processor and the operating system say of this machine. In the compiler only target.cpp
+// asks; benchmarks of the machine do, too.
 #pragma once
 
 namespace opweld {

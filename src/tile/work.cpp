@@ -18,12 +18,8 @@ namespace {
 // Instructions of one vector, or the time of as many: of polynomials (codegen/cpu/elementary) their
 // terms and the reduction before them, of divisions and roots what they keep a unit busy for.
 double instructions_of(ExprKind kind) {
+  if (arity(kind) == 0) return 0;
   switch (kind) {
-    case ExprKind::Input:
-    case ExprKind::Constant:
-    case ExprKind::Size:
-    case ExprKind::Loop:
-      return 0;
     case ExprKind::Exp:
       return 14;
     case ExprKind::Log:

@@ -39,7 +39,7 @@ TEST(Structure, NamesCountForNothing) {
 }
 
 // Each differs from the first in one thing that a schedule may go by.
-TEST(Structure, WhatASchedulesSeesCounts) {
+TEST(Structure, WhatAScheduleSeesCounts) {
   const auto text = [](const std::string& type, const std::string& constant,
                        const std::string& body, const std::string& outputs) {
     return "graph g(%x: " + type + ", %r: " + type + ") {\n  %c = constant {value = " + constant +
@@ -47,28 +47,22 @@ TEST(Structure, WhatASchedulesSeesCounts) {
   };
   const std::string type = "f32[s, 8]";
   const std::string constant = "f32[8] splat 1.0";
-  const std::string body =
-      "  %h = add(%x, %r)\n  %y = rms_norm(%h, %c) {axis = -1, epsilon = 1e-05}\n";
-  const std::string outputs = "%y as \"y\"";
+  const auto body = [](const std::string& sum, const std::string& epsilon = "1e-05") {
+    return "  %h = " + sum + "\n  %y = rms_norm(%h, %c) {axis = -1, epsilon = " + epsilon + "}\n";
+  };
+  const std::string add = body("add(%x, %r)");
+  const std::string y = "%y as \"y\"";
   const Graph graphs[] = {
-      graph_of(text(type, constant, body, outputs)),
-      graph_of(text("f32[t, 8]", constant, body, outputs)),
-      graph_of(text("f16[s, 8]", "f16[8] splat 1.0", body, outputs)),
-      graph_of(text(type, "f32[1] splat 1.0", body, outputs)),
-      graph_of(text(type, "f32[1] splat 2.0", body, outputs)),
-      graph_of(text(type, constant, body, outputs + ", %h as \"h\"")),
-      graph_of(text(type, constant,
-                    "  %h = add(%r, %x)\n  %y = rms_norm(%h, %c) {axis = -1, epsilon = 1e-05}\n",
-                    outputs)),
-      graph_of(text(type, constant,
-                    "  %h = add(%x, %x)\n  %y = rms_norm(%h, %c) {axis = -1, epsilon = 1e-05}\n",
-                    outputs)),
-      graph_of(text(type, constant,
-                    "  %h = sub(%x, %r)\n  %y = rms_norm(%h, %c) {axis = -1, epsilon = 1e-05}\n",
-                    outputs)),
-      graph_of(text(type, constant,
-                    "  %h = add(%x, %r)\n  %y = rms_norm(%h, %c) {axis = -1, epsilon = 1e-06}\n",
-                    outputs)),
+      graph_of(text(type, constant, add, y)),
+      graph_of(text("f32[t, 8]", constant, add, y)),
+      graph_of(text("f16[s, 8]", "f16[8] splat 1.0", add, y)),
+      graph_of(text(type, "f32[1] splat 1.0", add, y)),
+      graph_of(text(type, "f32[1] splat 2.0", add, y)),
+      graph_of(text(type, constant, add, y + ", %h as \"h\"")),
+      graph_of(text(type, constant, body("add(%r, %x)"), y)),
+      graph_of(text(type, constant, body("add(%x, %x)"), y)),
+      graph_of(text(type, constant, body("sub(%x, %r)"), y)),
+      graph_of(text(type, constant, body("add(%x, %r)", "1e-06"), y)),
   };
   Structures structures;
   std::vector<Structures::Key> keys;
