@@ -25,6 +25,7 @@ OpFamily grouped_matmul_ops;
 OpFamily logic_ops;
 OpFamily math_ops;
 OpFamily matmul_ops;
+OpFamily nonzero_ops;
 OpFamily norm_ops;
 OpFamily one_hot_ops;
 OpFamily pad_ops;

@@ -45,10 +45,10 @@ TEST(BadInput, IsTruncated) {
 
 TEST(BadInput, ListsAllUnsupportedOperatorsWithCounts) {
   ModelBuilder model = relu_model();
-  model.node("NonZero", {"x"}, {"a"}).name("first");
-  model.node("NonZero", {"x"}, {"b"});
+  model.node("Compress", {"x"}, {"a"}).name("first");
+  model.node("Compress", {"x"}, {"b"});
   model.node("Foo", {"x"}, {"c"}).domain("com.example");
-  EXPECT_THAT(import_error(model), AllOf(HasSubstr("3 nodes"), HasSubstr("2 x NonZero"),
+  EXPECT_THAT(import_error(model), AllOf(HasSubstr("3 nodes"), HasSubstr("2 x Compress"),
                                          HasSubstr("'first'"), HasSubstr("1 x com.example.Foo")));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "import/onnx/chosen_rows.h"
 #include "import/onnx/constant_value.h"
 #include "import/onnx/input_types.h"
 #include "import/onnx/layer_scope.h"
@@ -98,6 +99,7 @@ Expected<Graph> Importer::run() {
   OPWELD_CHECK(add_graph_inputs(model_.graph(), scope));
   OPWELD_CHECK(import_nodes(model_.graph().node(), {scope, opsets_, "", 0, ""}));
   OPWELD_CHECK(add_graph_outputs(model_.graph(), scope));
+  OPWELD_CHECK(compute_chosen_rows(graph_));
   return std::move(graph_);
 }
 

@@ -1,4 +1,5 @@
 // Operators that pick or place by index: gathers, scatters, TopK, OneHot, Trilu.
+#include "import/onnx/chosen_rows.h"
 #include "import/onnx/operators/table.h"
 #include "ops/infer_helpers.h"
 
@@ -32,6 +33,14 @@ Expected<Values> tensor_scatter(NodeContext& c) {
   OPWELD_TRY(const int axis, c.axis("axis", -2, c.operand(0)->rank()));
   return one(c.builder().op("tensor_scatter", c.operands(),
                             {{"axis", std::int64_t{axis}}, {"mode", c.text("mode", "linear")}}));
+}
+
+// How many there are is a size that only this node knows; see chosen_rows.h.
+Expected<Values> nonzero(NodeContext& c) {
+  Value* const x = c.operand(0);
+  if (x->rank() == 0) return fail("of a scalar is not supported");
+  const Dim count = nonzero_count(c.builder().graph().num_nodes());
+  return one(c.builder().op("nonzero", {x}, {{"count", Shape{count}}}));
 }
 
 // k is an attribute before opset 10.
@@ -94,6 +103,7 @@ constexpr OperatorRule kRules[] = {
     {"Gather", gather, "gather", 2, 2},
     {"GatherElements", gather, "gather_elements", 2, 2},
     {"GatherND", gather_nd, "", 2, 2},
+    {"NonZero", nonzero},
     {"OneHot", one_hot, "", 3, 3},
     {"Scatter", scatter_elements, "", 3, 3},
     {"ScatterElements", scatter_elements, "", 3, 3},

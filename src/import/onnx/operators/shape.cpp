@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "import/onnx/chosen_rows.h"
 #include "import/onnx/operators/table.h"
 #include "ops/infer_helpers.h"
 
@@ -239,7 +240,18 @@ Expected<Values> expand(NodeContext& c) {
   if (target.size() < x.size()) target.insert(target.begin(), x.size() - target.size(), Dim(1));
   const std::size_t added = target.size() - x.size();
   for (std::size_t axis = 0; axis < x.size(); ++axis) {
-    if (target[added + axis] == Dim(1)) target[added + axis] = x[axis];
+    Dim& size = target[added + axis];
+    // At most 1, and not known to be: 0 asks that x has no elements there either, as what was
+    // picked from no rows has none.
+    if (size.upper_bound() <= 1 && size != Dim(1) && x[axis] != Dim(1)) {
+      if (!is_nonzero_count(x[axis])) {
+        c.builder().graph().assume_equal(
+            x[axis] * (1 - size), 0,
+            fmt::format("axis {} of Expand, where the target is {}, is empty or as x", axis, size));
+      }
+      size = 1;
+    }
+    if (size == Dim(1)) size = x[axis];
   }
   return one(c.builder().expand(c.operand(0), std::move(target)));
 }

@@ -49,7 +49,6 @@ constexpr Reason kReasons[] = {
     {"ConvInteger", kQuantised},
     {"QLinearMatMul", kQuantised},
     {"QLinearConv", kQuantised},
-    {"NonZero", kShapeOfData},
     {"Compress", kShapeOfData},
     {"Unique", kShapeOfData},
     {"NonMaxSuppression", kShapeOfData},
