@@ -41,6 +41,7 @@ class Compiler {
     rewriting.strict = options_.strict;
     rewriting.raise = options_.level != FusionLevel::None;
     rewriting.merge = options_.level == FusionLevel::Auto;
+    rewriting.notes = &notes_;
     for (const RewritePass& rewrite : rewrite_passes(rewriting)) {
       OPWELD_CHECK(pass(rewrite.name, [&]() { return rewrite.run(graph); }));
       if (options_.verify_passes) OPWELD_CHECK(verify(graph));

@@ -3,9 +3,12 @@
     h = RMSNorm(x)                       p = softmax(h router), the best two of each token
     y = x + sum over those of p / (their sum) * down(silu(gate h) * up h)
 
-Written twice. `fused` has the experts as the operator MoE of com.microsoft, in which each token
-meets those it has chosen alone. `dense` is in standard operators, which have no product in groups:
-every expert computes every token, and those that were not chosen count zero times.
+Written three times. `fused` has the experts as the operator MoE of com.microsoft, in which each
+token meets those it has chosen alone. `dense` is in standard operators, which have no product in
+groups: every expert computes every token, and those that were not chosen count zero times.
+`branches` is what PyTorch's exporter makes of the loop over experts in Mixtral of Hugging Face's
+transformers: NonZero finds who chose an expert, Gather picks their rows, and ScatterElements adds
+the results.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.models.cache import BUILD, digest_of, made_once
 
-SPELLINGS = ("fused", "dense")
+SPELLINGS = ("fused", "dense", "branches")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ def moe_models(mixture: Mixture) -> dict[str, Path]:
 
     def write(folder: Path) -> None:
         weights = weights_of(mixture)
-        for spelling, write_one in (("fused", _fused), ("dense", _dense)):
+        writers = {"fused": _fused, "dense": _dense, "branches": _branches}
+        for spelling, write_one in writers.items():
             onnx.save(write_one(mixture, weights), folder / f"{spelling}.onnx")
 
     name = f"moe-{mixture.width}-{mixture.inner}-{mixture.experts}"
@@ -137,6 +141,77 @@ def _dense(mixture: Mixture, weights: dict[str, np.ndarray]) -> onnx.ModelProto:
         helper.make_node("Add", ["x", "experts"], ["y"]),
     ]
     return _model(mixture, nodes, tensors)
+
+
+def _branches(mixture: Mixture, weights: dict[str, np.ndarray]) -> onnx.ModelProto:
+    tensors = {name: weights[name] for name in ("gamma", "router")}
+    tensors |= {
+        "chosen": np.array([mixture.chosen], np.int64),
+        "experts": np.array(mixture.experts, np.int64),
+        "off_on": np.array([0, 1], np.int64),
+        "last": np.array([-1], np.int64),
+        "halves": np.array([1, 1], np.int64),
+        "second": np.array([1], np.int64),
+        "rows": np.array([-1, mixture.width], np.int64),
+        "first": np.array([0], np.int64),
+        "choices": np.array(mixture.chosen, np.int64),
+    }
+    nodes = [
+        *_begin(mixture),
+        helper.make_node("Softmax", ["logits"], ["p"], axis=-1),
+        helper.make_node("TopK", ["p", "chosen"], ["best", "which"], name="top", axis=-1),
+        helper.make_node("ReduceSum", ["best", "last"], ["total"], keepdims=1),
+        helper.make_node("Div", ["best", "total"], ["share"]),
+        helper.make_node("OneHot", ["which", "experts", "off_on"], ["hot"], axis=-1),
+        helper.make_node("Transpose", ["hot"], ["mask"], perm=[2, 1, 0]),
+        helper.make_node("Reshape", ["share", "last"], ["flat"]),
+        helper.make_node("Shape", ["h"], ["shape"]),
+        helper.make_node("ConstantOfShape", ["shape"], ["sum_0"]),
+        helper.make_node("Unsqueeze", ["h", "first"], ["front"]),
+    ]
+    for expert in range(mixture.experts):
+        for name in ("gate", "up", "down"):
+            tensors[f"{name}_{expert}"] = np.ascontiguousarray(weights[name][expert].T)
+        tensors[f"number_{expert}"] = np.array(expert, np.int64)
+        nodes += _branch(expert)
+    nodes.append(helper.make_node("Add", ["x", f"sum_{mixture.experts}"], ["y"], name="residual"))
+    return _model(mixture, nodes, tensors)
+
+
+def _branch(expert: int) -> list[onnx.NodeProto]:
+    """Adds the expert to sum_N, for those who chose it; the result is sum_N+1."""
+
+    def node(op: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeProto:
+        own = inputs.replace("*", str(expert)).split()
+        results = outputs.replace("*", str(expert)).split()
+        name = f"experts.{expert}/{results[0]}"
+        return helper.make_node(op, own, results, name=name, **attributes)
+
+    to_sum = f"sum_{expert + 1}"
+    return [
+        node("Gather", "mask number_*", "mine_*", axis=0),
+        node("NonZero", "mine_*", "places_*"),
+        node("Transpose", "places_*", "pairs_*", perm=[1, 0]),
+        node("Split", "pairs_* halves", "slots_* tokens_*", axis=1),
+        node("Squeeze", "slots_* second", "slot_*"),
+        node("Squeeze", "tokens_* second", "token_*"),
+        node("Gather", "front token_*", "picked_*", axis=1),
+        node("Reshape", "picked_* rows", "row_*"),
+        node("MatMul", "row_* gate_*", "g_*"),
+        node("Sigmoid", "g_*", "open_*"),
+        node("Mul", "g_* open_*", "silu_*"),
+        node("MatMul", "row_* up_*", "u_*"),
+        node("Mul", "silu_* u_*", "inner_*"),
+        node("MatMul", "inner_* down_*", "each_*"),
+        node("Mul", "token_* choices", "first_*"),
+        node("Add", "slot_* first_*", "place_*"),
+        node("Gather", "flat place_*", "weight_*", axis=0),
+        node("Unsqueeze", "weight_* last", "scale_*"),
+        node("Mul", "each_* scale_*", "scaled_*"),
+        node("Shape", "scaled_*", "shape_*"),
+        node("Expand", "tokens_* shape_*", "to_*"),
+        node("ScatterElements", "sum_* to_* scaled_*", to_sum, axis=0, reduction="add"),
+    ]
 
 
 def _begin(mixture: Mixture) -> list[onnx.NodeProto]:

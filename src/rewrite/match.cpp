@@ -1,5 +1,7 @@
 #include "rewrite/match.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -177,6 +179,20 @@ Source raised_source(const Node& root, std::string_view op) {
   source.op = op;
   source.operators = 1;
   return source;
+}
+
+Source joined_source(std::span<const Node* const> nodes) {
+  std::vector<std::string> names;
+  std::vector<std::string> ops;
+  std::string scope = nodes.front()->source().scope;
+  for (const Node* node : nodes) {
+    const Source& source = node->source();
+    if (!source.name.empty()) names.push_back(source.name);
+    ops.push_back(source.op.empty() ? node->op() : source.op);
+    if (source.scope != scope) scope.clear();
+  }
+  return {fmt::format("{}", fmt::join(names, " + ")), fmt::format("{}", fmt::join(ops, " + ")),
+          scope, static_cast<int>(nodes.size()), nodes.front()->source().stream};
 }
 
 void replace_by_raised(Graph& graph, Value* old, Value* raised) {

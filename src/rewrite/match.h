@@ -76,6 +76,9 @@ Value* take_in_casts(Value*& x, Value* result);
 // For a node called `op` that does what ends in `root` of the user's model.
 Source raised_source(const Node& root, std::string_view op);
 
+// For a node that does what all of these do, side by side: their names joined by " + ".
+Source joined_source(std::span<const Node* const> nodes);
+
 // Readers of `old` read `raised` instead, which takes its name.
 void replace_by_raised(Graph& graph, Value* old, Value* raised);
 

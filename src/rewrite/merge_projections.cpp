@@ -176,21 +176,6 @@ Expected<Tensor> merged_bias(const Projections& projections) {
   return joined.reshaped({joined.num_elements()});
 }
 
-// All names of the nodes that are one now, as a fused kernel's operators are listed.
-Source joined_source(std::span<const Node* const> nodes) {
-  std::vector<std::string> names;
-  std::vector<std::string> ops;
-  std::string scope = nodes.front()->source().scope;
-  for (const Node* node : nodes) {
-    const Source& source = node->source();
-    if (!source.name.empty()) names.push_back(source.name);
-    ops.push_back(source.op.empty() ? node->op() : source.op);
-    if (source.scope != scope) scope.clear();
-  }
-  return {fmt::format("{}", fmt::join(names, " + ")), fmt::format("{}", fmt::join(ops, " + ")),
-          scope, static_cast<int>(nodes.size()), nodes.front()->source().stream};
-}
-
 // The weights that were merged go at once, so that a large model is not in memory twice.
 void erase(Graph& graph, const Projection& projection) {
   const auto erase_unread = [&](Node* node) {

@@ -7,6 +7,7 @@
 #include "rewrite/merge_projections.h"
 #include "rewrite/raise/alibi.h"
 #include "rewrite/raise/attention.h"
+#include "rewrite/raise/experts.h"
 #include "rewrite/raise/gelu.h"
 #include "rewrite/raise/layer_norm.h"
 #include "rewrite/raise/rms_norm.h"
@@ -37,7 +38,11 @@ std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
             {"raise-rope", raise_rope},              // x cos + rotated(x) sin -> rope
             {"raise-attention", raise_attention},    // softmax(QK') V -> attention
             {"raise-alibi", raise_alibi},            // slope (t - s) in a mask -> slopes
-            {"simplify-raised", simplify},           // transposes beside what was raised meet
+            {"raise-experts",
+             [notes = options.notes](Graph& graph) {  // branches of experts -> grouped_matmul
+               return raise_experts(graph, notes);
+             }},
+            {"simplify-raised", simplify},  // transposes beside what was raised meet
             {"cse-raised", eliminate_common_subexpressions},
             {"sweep", eliminate_dead_code},
         });

@@ -19,6 +19,8 @@ struct RewriteOptions {
   bool raise = true;
   // Make one matmul of several that read the same operand: at level `auto`.
   bool merge = true;
+  // Receives what was nearly found, and why it is not: a sentence each. May be null.
+  std::vector<std::string>* notes = nullptr;
 };
 
 struct RewritePass {

@@ -1,0 +1,352 @@
+#include "rewrite/raise/expert_program.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ops/op.h"
+#include "ops/stored_weights.h"
+#include "rewrite/match.h"
+
+namespace opweld {
+
+namespace {
+
+using Kind = ExpertOperand::Kind;
+
+// A constant, or one that is widened as it is read.
+bool is_constant(const Value* value) {
+  const Node* const node = value->producer();
+  return node != nullptr && (node->op() == "constant" || widens_constant(*node));
+}
+
+const Tensor& stored(const Value* value) {
+  const Node* const node = value->producer();
+  const Node* const constant = node->op() == "constant" ? node : node->operand(0)->producer();
+  return constant->attributes().tensor("value");
+}
+
+std::string quoted(const Node& node) {
+  return fmt::format("{} '{}'", node.op(), node.display_name());
+}
+
+bool is_row_by_row(const Node& node) {
+  return op_def(node).trait == FusionTrait::Pointwise || node.op() == "gelu";
+}
+
+// Takes columns only.
+bool slices_columns(const Node& slice) {
+  const Shape& sizes = slice.attributes().shape("sizes");
+  const Shape& starts = slice.attributes().shape("starts");
+  const Ints& steps = slice.attributes().ints("steps");
+  for (std::size_t axis = 0; axis + 1 < sizes.size(); ++axis) {
+    if (sizes[axis] != slice.operand(0)->shape()[axis] || steps[axis] != 1) return false;
+  }
+  return !sizes.empty() && sizes.back().constant() && starts.back().constant();
+}
+
+// [tokens.., N] or, with `before`, [before, tokens.., N].
+bool has_rows(const Value* value, const Shape& tokens, const Dim* before) {
+  const Shape& shape = value->shape();
+  const std::size_t first = before != nullptr ? 1 : 0;
+  if (shape.size() != tokens.size() + first + 1 || !shape.back().constant()) return false;
+  if (before != nullptr && shape[0] != *before) return false;
+  return std::equal(tokens.begin(), tokens.end(), shape.begin() + static_cast<int>(first));
+}
+
+// What both spellings do: notes the steps.
+class ProgramWriter {
+ public:
+  ExpertProgram take() { return std::move(program_); }
+
+ protected:
+  ExpertOperand add_step(const Node& node, std::vector<ExpertOperand> operands) {
+    program_.steps.push_back({&node, std::move(operands)});
+    return {Kind::Step, program_.steps.size() - 1, nullptr};
+  }
+
+  ExpertOperand add_constants(std::vector<Value*> each, bool is_matrix) {
+    program_.constants.push_back({std::move(each), is_matrix});
+    return {Kind::Constants, program_.constants.size() - 1, nullptr};
+  }
+
+  Expected<ExpertOperand> token(Value* value) {
+    if (program_.x == nullptr) program_.x = value;
+    if (program_.x != value) {
+      return fail("they read '{}' and '{}', not the same tokens", name_of(program_.x),
+                  name_of(value));
+    }
+    return ExpertOperand{Kind::Token, 0, nullptr};
+  }
+
+  static std::string name_of(const Value* value) {
+    if (!value->name().empty()) return value->name();
+    return value->producer() != nullptr ? value->producer()->display_name() : "an input";
+  }
+
+  ExpertProgram program_;
+};
+
+// Walks all branches at once.
+class Branches : public ProgramWriter {
+ public:
+  explicit Branches(const Shape& tokens) : tokens_(tokens) {}
+
+  Expected<ExpertOperand> visit(const std::vector<Value*>& values) {
+    Value* const first = values.front();
+    if (first == nullptr) {
+      const bool none = std::ranges::all_of(values, [](const Value* v) { return v == nullptr; });
+      if (!none) return fail("an operand is absent in some of them only");
+      return ExpertOperand{};
+    }
+    if (std::ranges::any_of(values, [](const Value* v) { return v == nullptr; })) {
+      return fail("an operand is absent in some of them only");
+    }
+    if (const auto known = known_.find(first); known != known_.end()) {
+      if (known->second.values != values) return fail("their steps are connected differently");
+      return known->second.operand;
+    }
+    OPWELD_TRY(const ExpertOperand operand, visit_anew(values));
+    known_[first] = {values, operand};
+    return operand;
+  }
+
+  // Whether nobody else reads what the branches compute; `results` apart.
+  Status check_closed(const std::vector<Value*>& results) {
+    const std::set<const Node*> inside(program_.nodes.begin(), program_.nodes.end());
+    const std::set<const Value*> ends(results.begin(), results.end());
+    for (const Node* node : program_.nodes) {
+      for (const Use& use : node->result()->uses()) {
+        if (inside.contains(use.node) || ends.contains(node->result())) continue;
+        return fail("{} is read by {} as well", quoted(*node), quoted(*use.node));
+      }
+      if (node->result()->is_graph_output()) {
+        return fail("{} is an output of the model", quoted(*node));
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct Known {
+    std::vector<Value*> values;
+    ExpertOperand operand;
+  };
+
+  Expected<ExpertOperand> visit_anew(const std::vector<Value*>& values) {
+    Value* const first = values.front();
+    const bool is_one = std::ranges::all_of(values, [&](const Value* v) { return v == first; });
+    if (is_constant(first)) return visit_constants(values, is_one);
+    if (is_one) {
+      if (!has_rows(first, tokens_, nullptr)) {
+        return fail("'{}', which all read, has no row for each token", name_of(first));
+      }
+      return token(first);
+    }
+    return visit_steps(values);
+  }
+
+  Expected<ExpertOperand> visit_constants(const std::vector<Value*>& values, bool is_one) {
+    Value* const first = values.front();
+    const bool same = std::ranges::all_of(values, [&](const Value* value) {
+      return is_constant(value) && value->type() == first->type() &&
+             stored(value).dtype() == stored(first).dtype();
+    });
+    if (!same) {
+      return fail("'{}' of the first is no constant of the same size in all", name_of(first));
+    }
+    if (stored(first).num_elements() == 1) {
+      const bool equal = is_one || std::ranges::all_of(values, [&](const Value* value) {
+                           return identical(stored(value), stored(first));
+                         });
+      if (equal) return ExpertOperand{Kind::Number, 0, first};
+    }
+    return add_constants(values, false);
+  }
+
+  Expected<ExpertOperand> visit_steps(const std::vector<Value*>& values) {
+    std::vector<Node*> nodes;
+    for (const Value* value : values) {
+      Node* const node = value->producer();
+      if (node == nullptr) return fail("input '{}' is read by some of them only", name_of(value));
+      nodes.push_back(node);
+    }
+    const Node& first = *nodes.front();
+    for (Node* node : nodes) {
+      if (node->op() != first.op() || !(node->attributes() == first.attributes()) ||
+          node->num_operands() != first.num_operands() ||
+          node->result()->type() != first.result()->type() || node->num_results() != 1) {
+        return fail("{} and {} differ", quoted(first), quoted(*node));
+      }
+      if (node->source().stream != first.source().stream) {
+        return fail("{} and {} are on different streams", quoted(first), quoted(*node));
+      }
+    }
+    const bool is_product = first.op() == "matmul";
+    const bool is_slice = first.op() == "slice" && slices_columns(first);
+    if (!is_product && !is_slice && !is_row_by_row(first)) {
+      return fail("{} is not computed row by row", quoted(first));
+    }
+    if (!has_rows(first.result(), tokens_, nullptr)) {
+      return fail("{} has no row for each token", quoted(first));
+    }
+    std::vector<ExpertOperand> operands;
+    for (int i = 0; i < first.num_operands(); ++i) {
+      std::vector<Value*> each;
+      for (const Node* node : nodes) each.push_back(node->operand(i));
+      OPWELD_TRY(ExpertOperand operand, visit(each));
+      if (operand.kind == Kind::Constants) OPWELD_CHECK(check_constants(first, i, operand));
+      operands.push_back(operand);
+    }
+    if (is_product && operands[1].kind != Kind::Constants) {
+      return fail("{} multiplies by no matrix of its own", quoted(first));
+    }
+    program_.nodes.insert(program_.nodes.end(), nodes.begin(), nodes.end());
+    return add_step(first, std::move(operands));
+  }
+
+  // A matrix on the right of a product, or a row that spreads over others.
+  Status check_constants(const Node& node, int index, const ExpertOperand& operand) {
+    const Value* const value = node.operand(index);
+    const Shape& shape = value->shape();
+    if (node.op() == "matmul") {
+      program_.constants[operand.index].is_matrix = true;
+      if (index == 1 && shape.size() == 2) return {};
+      return fail("{} multiplies by no matrix of its own", quoted(node));
+    }
+    const bool is_row = is_row_by_row(node) && value->producer()->op() == "constant" &&
+                        !shape.empty() && value->rank() <= node.result()->rank() &&
+                        value->type().num_elements() == shape.back() &&
+                        (shape.back() == Dim(1) || shape.back() == node.result()->shape().back());
+    return is_row ? Status() : fail("{} reads constants that are no row", quoted(node));
+  }
+
+  const Shape& tokens_;
+  std::map<const Value*, Known> known_;
+};
+
+// Walks what computes all experts at once.
+class Batch : public ProgramWriter {
+ public:
+  Batch(const Shape& tokens, std::int64_t experts) : tokens_(tokens), experts_(experts) {}
+
+  Expected<ExpertOperand> visit(Value* value) {
+    if (value == nullptr) return ExpertOperand{};
+    if (const auto known = known_.find(value); known != known_.end()) return known->second;
+    OPWELD_TRY(const ExpertOperand operand, visit_anew(value));
+    known_[value] = operand;
+    return operand;
+  }
+
+  Status check_closed(const Value* result) {
+    const std::set<const Node*> inside(program_.nodes.begin(), program_.nodes.end());
+    for (const Node* node : program_.nodes) {
+      if (node->result() == result) continue;
+      for (const Use& use : node->result()->uses()) {
+        if (!inside.contains(use.node)) {
+          return fail("{} is read by {} as well", quoted(*node), quoted(*use.node));
+        }
+      }
+      if (node->result()->is_graph_output()) {
+        return fail("{} is an output of the model", quoted(*node));
+      }
+    }
+    return {};
+  }
+
+ private:
+  // The same tokens for each expert: repeated, or with an axis of one in front.
+  Value* tokens_behind(Value* value) const {
+    Value* at = value;
+    while (!has_rows(at, tokens_, nullptr)) {
+      const Node* const node = at->producer();
+      if (node == nullptr || (node->op() != "expand" && node->op() != "reshape")) return nullptr;
+      const Value* const from = node->operand(0);
+      // Only axes in front of the tokens come or go, or are repeated.
+      const auto shared = static_cast<std::ptrdiff_t>(tokens_.size()) + 1;
+      const auto tail = [&](const Value* v) { return v->shape().end() - shared; };
+      if (from->rank() < shared || at->rank() < shared ||
+          !std::equal(tail(from), from->shape().end(), tail(at))) {
+        return nullptr;
+      }
+      at = node->operand(0);
+    }
+    return at;
+  }
+
+  Expected<ExpertOperand> visit_anew(Value* value) {
+    if (is_constant(value)) {
+      if (stored(value).num_elements() == 1) return ExpertOperand{Kind::Number, 0, value};
+      if (value->shape()[0] != Dim(experts_)) {
+        return fail("constant '{}' is none of each expert", name_of(value));
+      }
+      return add_constants({value}, false);
+    }
+    const Dim experts(experts_);
+    const Node* const node = value->producer();
+    if (Value* const tokens = tokens_behind(value)) return token(tokens);
+    const bool is_known = node != nullptr && node->num_results() == 1 &&
+                          (node->op() == "matmul" || is_row_by_row(*node) ||
+                           (node->op() == "slice" && slices_columns(*node)));
+    if (!is_known) {
+      return fail("'{}' is not computed row by row", name_of(value));
+    }
+    if (!has_rows(value, tokens_, &experts)) {
+      return fail("{} has no row for each expert and token", quoted(*node));
+    }
+    std::vector<ExpertOperand> operands;
+    for (int i = 0; i < node->num_operands(); ++i) {
+      OPWELD_TRY(const ExpertOperand operand, visit(node->operand(i)));
+      if (operand.kind == Kind::Constants) OPWELD_CHECK(check_constants(*node, i, operand));
+      operands.push_back(operand);
+    }
+    if (node->op() == "matmul" && operands[1].kind != Kind::Constants) {
+      return fail("{} multiplies by no matrix of each expert", quoted(*node));
+    }
+    program_.nodes.push_back(value->producer());
+    return add_step(*node, std::move(operands));
+  }
+
+  // [experts, 1.., K, N] on the right of a product, [experts, 1.., N] beside rows.
+  Status check_constants(const Node& node, int index, const ExpertOperand& operand) {
+    const Value* const value = node.operand(index);
+    const Shape& shape = value->shape();
+    const bool is_matrix = node.op() == "matmul";
+    program_.constants[operand.index].is_matrix = is_matrix;
+    const std::size_t own = is_matrix ? 2 : 1;
+    bool fits = value->rank() == node.result()->rank() && (!is_matrix || index == 1) &&
+                (is_matrix || value->producer()->op() == "constant");
+    for (std::size_t axis = 1; fits && axis + own < shape.size(); ++axis) {
+      fits = shape[axis] == Dim(1);
+    }
+    return fits ? Status() : fail("{} reads constants that are of no expert", quoted(node));
+  }
+
+  const Shape& tokens_;
+  std::int64_t experts_;
+  std::map<const Value*, ExpertOperand> known_;
+};
+
+}  // namespace
+
+Expected<ExpertProgram> program_of_branches(const std::vector<Value*>& results,
+                                            const Shape& tokens) {
+  Branches branches(tokens);
+  OPWELD_TRY(const ExpertOperand result, branches.visit(results));
+  if (result.kind != Kind::Step) return fail("the experts compute nothing");
+  OPWELD_CHECK(branches.check_closed(results));
+  ExpertProgram program = branches.take();
+  if (program.x == nullptr) return fail("the experts read no tokens");
+  return program;
+}
+
+Expected<ExpertProgram> program_of_batch(Value* result, const Shape& tokens, std::int64_t experts) {
+  Batch batch(tokens, experts);
+  OPWELD_TRY(const ExpertOperand operand, batch.visit(result));
+  if (operand.kind != Kind::Step) return fail("the experts compute nothing");
+  OPWELD_CHECK(batch.check_closed(result));
+  ExpertProgram program = batch.take();
+  if (program.x == nullptr) return fail("the experts read no tokens");
+  return program;
+}
+
+}  // namespace opweld

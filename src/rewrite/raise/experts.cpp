@@ -1,0 +1,306 @@
+#include "rewrite/raise/experts.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ops/builder.h"
+#include "rewrite/dce.h"
+#include "rewrite/match.h"
+#include "rewrite/raise/expert_choice.h"
+#include "rewrite/raise/expert_program.h"
+#include "rewrite/raise/mixture.h"
+
+namespace opweld {
+
+namespace {
+
+using Kind = Chosen::Kind;
+
+// One summand: what an expert, or all in a batch, computed, times what the choice made of it.
+struct Term {
+  Value* result = nullptr;  // the summand; of a batch, the sum
+  Value* computed = nullptr;
+  Chosen share;  // of a batch without an expert
+};
+
+// Summands that are added up in one tree of sums.
+struct Sum {
+  std::vector<Term> terms;
+  std::vector<Value*> others;  // all else that is added, zeros left out
+};
+
+class Raiser {
+ public:
+  Raiser(Graph& graph, ExpertChoice& choice, std::vector<std::string>* notes)
+      : graph_(graph), choice_(choice), notes_(notes) {}
+
+  Status run() {
+    std::map<Value*, std::vector<Term>> by_root;
+    std::vector<Value*> roots;  // in order
+    for (const Term& term : find_terms()) {
+      if (!term.share.expert) {
+        OPWELD_CHECK(raise_batch(term));
+        continue;
+      }
+      Value* const root = top_of_sum(term.result);
+      if (!by_root.contains(root)) roots.push_back(root);
+      by_root[root].push_back(term);
+    }
+    for (Value* root : roots) {
+      const std::vector<Term>& terms = by_root[root];
+      if (terms.size() > 1) OPWELD_CHECK(raise_branches(root, terms));
+    }
+    return {};
+  }
+
+ private:
+  // ---- what reads the choice ----
+
+  // From the indices on through all that can be said in terms of the choice, to what reads it.
+  std::vector<Term> find_terms() {
+    std::vector<Term> terms;
+    std::set<const Node*> seen;
+    std::vector<Value*> pending = {choice_.indices()};
+    while (!pending.empty()) {
+      Value* const value = pending.back();
+      pending.pop_back();
+      for (const Use& use : value->uses()) {
+        if (!seen.insert(use.node).second || use.node->num_results() != 1) continue;
+        const auto& chosen = choice_.describe(use.node->result());
+        if (chosen && chosen->kind != Kind::Weight) {
+          pending.push_back(use.node->result());
+        } else if (auto term = match_term(*use.node)) {
+          terms.push_back(*term);
+        }
+      }
+    }
+    return terms;
+  }
+
+  std::optional<Term> match_term(const Node& node) {
+    if (node.op() == "mul") return match_product(node);
+    if (node.op() == "select") return match_selection(node);
+    return std::nullopt;
+  }
+
+  // expert(x) * share.
+  std::optional<Term> match_product(const Node& product) {
+    for (int side = 0; side < 2; ++side) {
+      const auto share = choice_.describe(product.operand(side));
+      if (!share || share->kind != Kind::Share) continue;
+      Value* const computed = product.operand(1 - side);
+      if (computed->rank() != product.operand(side)->rank() ||
+          computed->type() != product.result()->type()) {
+        return std::nullopt;
+      }
+      const std::size_t tokens = choice_.tokens().size();
+      if (share->expert) {
+        const bool fits = share->axes.size() == tokens + 1 && choice_.is_by_token(share->axes);
+        return fits ? std::optional(Term{product.result(), computed, *share}) : std::nullopt;
+      }
+      const bool fits = share->axes.size() == tokens + 2 && share->axes[0] == kExpertAxis &&
+                        choice_.is_by_token(share->axes, 1);
+      Value* const sum = fits ? sum_over_first(product.result()) : nullptr;
+      return sum != nullptr ? std::optional(Term{sum, computed, *share}) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  // The sum over the first axis, if that is all that becomes of the value.
+  static Value* sum_over_first(const Value* value) {
+    const Node* const sum = has_one_reader(value) ? only_reader(value) : nullptr;
+    if (sum == nullptr || sum->op() != "reduce_sum" || !sum->attributes().has("axes")) {
+      return nullptr;
+    }
+    const bool fits =
+        sum->attributes().ints("axes") == Ints{0} && sum->attributes().integer("keepdims", 1) == 0;
+    return fits ? sum->result() : nullptr;
+  }
+
+  // Where there is one choice, any axis of one element may be that of the slots.
+  [[nodiscard]] std::vector<int> placed(std::vector<int> axes) const {
+    if (choice_.choices() == 1) std::ranges::replace(axes, kSlotAxis, kNoAxis);
+    return axes;
+  }
+
+  // sum over j of (mask of an expert ? expert(x) * weight : 0), j being the first axis.
+  std::optional<Term> match_selection(const Node& selection) {
+    const auto mask = choice_.describe(selection.operand(0));
+    const Node* const product = made_by(selection.operand(1), "mul");
+    const bool is_masked = mask && mask->kind == Kind::Mask && mask->expert && product != nullptr &&
+                           has_one_reader(product->result()) &&
+                           uniform_value(selection.operand(2)) == 0.0;
+    if (!is_masked) return std::nullopt;
+    const std::vector<int> axes = placed(mask->axes);
+    if (axes.front() != placed({kSlotAxis}).front() || !choice_.is_by_token(axes, 1)) {
+      return std::nullopt;
+    }
+    Value* const sum = sum_over_first(selection.result());
+    if (sum == nullptr) return std::nullopt;
+    for (int side = 0; side < 2; ++side) {
+      auto weight = choice_.describe(product->operand(side));
+      Value* const computed = product->operand(1 - side);
+      if (!weight || weight->kind != Kind::Weight || placed(weight->axes) != axes) continue;
+      if (computed->type() != sum->type()) return std::nullopt;
+      weight->expert = mask->expert;
+      return Term{sum, computed, *weight};
+    }
+    return std::nullopt;
+  }
+
+  // ---- sums ----
+
+  // Whether the node adds the value to another of its shape.
+  static Node* sum_that_reads(const Value* value) {
+    Node* const reader = has_one_reader(value) ? only_reader(value) : nullptr;
+    const bool adds =
+        reader != nullptr && reader->op() == "add" && reader->result()->type() == value->type();
+    return adds ? reader : nullptr;
+  }
+
+  static Value* top_of_sum(Value* value) {
+    while (const Node* const sum = sum_that_reads(value)) value = sum->result();
+    return value;
+  }
+
+  void collect(Value* value, const std::vector<Term>& terms, bool is_top, Sum& sum) const {
+    const auto term =
+        std::ranges::find_if(terms, [&](const Term& each) { return each.result == value; });
+    if (term != terms.end()) {
+      sum.terms.push_back(*term);
+      return;
+    }
+    const Node* const node = made_by(value, "add");
+    const bool is_inner = node != nullptr && (is_top || has_one_reader(value)) &&
+                          node->operand(0)->type() == node->operand(1)->type() &&
+                          node->operand(0)->type() == value->type();
+    if (is_inner) {
+      collect(node->operand(0), terms, false, sum);
+      collect(node->operand(1), terms, false, sum);
+    } else if (uniform_value(value) != 0.0) {
+      sum.others.push_back(value);
+    }
+  }
+
+  // The lowest sum that all terms are in.
+  Value* lowest(Value* root, const std::vector<Term>& terms) const {
+    while (const Node* const node = made_by(root, "add")) {
+      Value* next = nullptr;
+      for (int side = 0; side < 2; ++side) {
+        Sum sum;
+        Value* const operand = node->operand(side);
+        if (operand->type() != root->type()) continue;
+        collect(operand, terms, false, sum);
+        if (sum.terms.size() == terms.size()) next = operand;
+      }
+      if (next == nullptr) break;
+      root = next;
+    }
+    return root;
+  }
+
+  // ---- what comes in place ----
+
+  Status raise_branches(Value* top, const std::vector<Term>& terms) {
+    Value* const root = lowest(top, terms);
+    Sum sum;
+    collect(root, terms, true, sum);
+    auto order = in_order(sum);
+    if (!order) return note(root, terms.size(), order.error());
+    std::vector<Value*> computed;
+    for (const Term& term : *order) {
+      if (!has_one_reader(term.computed)) {
+        return note(root, terms.size(),
+                    {ErrorKind::Failure,
+                     fmt::format("expert {} is read elsewhere as well", *term.share.expert)});
+      }
+      computed.push_back(term.computed);
+    }
+    auto program = program_of_branches(computed, choice_.tokens());
+    if (!program) return note(root, terms.size(), program.error());
+    return put(root, order->front().share, *program, sum.others);
+  }
+
+  Status raise_batch(const Term& term) {
+    const auto experts = static_cast<std::size_t>(choice_.experts());
+    if (!has_one_reader(term.computed)) {
+      return note(term.result, experts,
+                  {ErrorKind::Failure, "what they compute is read elsewhere as well"});
+    }
+    auto program = program_of_batch(term.computed, choice_.tokens(), choice_.experts());
+    if (!program) return note(term.result, experts, program.error());
+    return put(term.result, term.share, *program, {});
+  }
+
+  Status put(Value* root, const Chosen& share, const ExpertProgram& program,
+             const std::vector<Value*>& others) {
+    Node& node = *root->producer();
+    OPWELD_TRY(Value * mixture, build_mixture(graph_, node, choice_, share, program));
+    Builder build(graph_, &node, node.source());
+    for (Value* other : others) mixture = build.binary("add", other, mixture);
+    OPWELD_CHECK(build.status());
+    replace_by_raised(graph_, root, mixture);
+    // The weights that were stacked go at once, so that a large model is not in memory twice.
+    return eliminate_dead_code(graph_);
+  }
+
+  // By expert, each once, all with one weight.
+  Expected<std::vector<Term>> in_order(const Sum& sum) const {
+    std::vector<std::vector<Term>> by_expert(static_cast<std::size_t>(choice_.experts()));
+    const Chosen& first = sum.terms.front().share;
+    for (const Term& term : sum.terms) {
+      const std::int64_t expert = *term.share.expert;
+      if (expert < 0 || expert >= choice_.experts()) {
+        return fail("expert {} is none of {}", expert, choice_.experts());
+      }
+      if (term.share.weight != first.weight || term.share.steps != first.steps) {
+        return fail("experts {} and {} count by different weights", *first.expert, expert);
+      }
+      by_expert[static_cast<std::size_t>(expert)].push_back(term);
+    }
+    std::vector<Term> result;
+    std::vector<std::size_t> missing;
+    for (std::size_t expert = 0; expert < by_expert.size(); ++expert) {
+      if (by_expert[expert].size() > 1) return fail("expert {} is added twice", expert);
+      if (by_expert[expert].empty()) missing.push_back(expert);
+      if (!by_expert[expert].empty()) result.push_back(by_expert[expert].front());
+    }
+    if (!missing.empty()) {
+      return fail("of {} that '{}' chooses among, the sum leaves out {}", choice_.experts(),
+                  choice_.node().display_name(), fmt::join(missing, ", "));
+    }
+    return result;
+  }
+
+  Status note(const Value* root, std::size_t experts, const Error& why) {
+    if (notes_ != nullptr) {
+      notes_->push_back(fmt::format("{} experts that end in {} stay apart: {}", experts,
+                                    root->producer()->display_name(), why.message));
+    }
+    return {};
+  }
+
+  Graph& graph_;
+  ExpertChoice& choice_;
+  std::vector<std::string>* notes_;
+};
+
+}  // namespace
+
+Status raise_experts(Graph& graph, std::vector<std::string>* notes) {
+  // These stay while what reads them goes.
+  std::vector<Node*> choices;
+  for (Node* node : graph.nodes_in_order()) {
+    if (node->op() == "top_k") choices.push_back(node);
+  }
+  for (Node* node : choices) {
+    auto choice = ExpertChoice::make(*node);
+    if (choice) OPWELD_CHECK(Raiser(graph, *choice, notes).run());
+  }
+  return {};
+}
+
+}  // namespace opweld

@@ -1,0 +1,40 @@
+// A mixture of experts becomes grouped matmuls: each expert computes the tokens that chose it.
+//
+// Exporters have no operator for that. They write every expert as a branch that computes all
+// tokens, and weigh its result by what the router gave it, or compute all at once by batched
+// matmuls:
+//
+//   y = sum over e of expert_e(x) * share[.., e]              share: see expert_choice.h
+//   y = sum over e and j of (indices[.., j] == e ? expert_e(x) * weight[.., j] : 0)
+//   y = reduce_sum(experts(x) [experts, tokens.., N] * share [experts, tokens.., 1])
+//
+// The second is also what becomes of gathers and scatters by NonZero (import/onnx/chosen_rows.h).
+// What is asked:
+//   - the experts were chosen by a top_k of the largest along the last axis, of which all that is
+//     added up are choices, by one weight;
+//   - each expert is in the sum exactly once, in any order; what else is added stays as it is, an
+//     expert that all tokens go through for one;
+//   - they are equal but for their constants, row by row (expert_program.h), read the same tokens,
+//     and nothing else reads what they compute.
+// Where a sum has experts of a choice, but something of that does not hold, `notes` receives a
+// sentence that says what, and the model stays as it is.
+//
+// Values differ from those of the spelling in the order in which a token's experts are added up,
+// and where an expert that a token did not choose overflows: zero times infinity or NaN is NaN in
+// the first and third spelling, and is not computed here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "support/expected.h"
+
+namespace opweld {
+
+Status raise_experts(Graph& graph, std::vector<std::string>* notes);
+inline Status raise_experts(Graph& graph) {
+  return raise_experts(graph, nullptr);
+}
+
+}  // namespace opweld

@@ -1,0 +1,197 @@
+// Mixtures of experts in the spellings that exporters have for them, as graphs in text.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
+
+namespace opweld {
+
+inline constexpr int kExpertWidth = 12;
+inline constexpr int kExpertInner = 20;
+
+struct ExpertSpelling {
+  // How a token's share of an expert comes about: scatter, one_hot, select, product (of a
+  // comparison), slots (of NonZero), batch.
+  std::string share = "scatter";
+  // gated, gate_up (one matrix for both), relu, biases.
+  std::string expert = "gated";
+  int experts = 5;
+  int choices = 2;
+  bool normalised = true;
+  std::vector<int> order = {};  // in which they are added; empty: by number
+  std::string before = "zero";  // what they are added to: zero, nothing, shared (another expert)
+  // In place of the activation of that expert, in the relu spelling; -1: of none.
+  int odd_one = -1;
+  std::string extra = "";    // statements before the return
+  std::string returns = "";  // further results
+};
+
+// The expert that ends in %y_NAME, from rows %x.
+inline std::string expert_text(const std::string& kind, const std::string& name, int seed,
+                               const std::string& activation) {
+  const auto matrix = [&](const std::string& what, int rows, int columns, int of) {
+    return fmt::format("    %{}_{} = constant {{value = f32[{}, {}] random {}}}\n", what, name,
+                       rows, columns, 10 * seed + of);
+  };
+  const int wide = kExpertWidth;
+  const int inner = kExpertInner;
+  std::string text;
+  if (kind == "gated") {
+    text += matrix("g", wide, inner, 1) + matrix("u", wide, inner, 2) + matrix("d", inner, wide, 3);
+    text += fmt::format(
+        "    %a_{0} = matmul(%x, %g_{0}) @\"{0}.gate\"\n"
+        "    %b_{0} = silu(%a_{0})\n"
+        "    %c_{0} = matmul(%x, %u_{0}) @\"{0}.up\"\n"
+        "    %h_{0} = mul(%b_{0}, %c_{0})\n",
+        name);
+  } else if (kind == "gate_up") {
+    text += matrix("gu", wide, 2 * inner, 1) + matrix("d", inner, wide, 3);
+    text += fmt::format(
+        "    %gu2_{0} = matmul(%x, %gu_{0})\n"
+        "    %a_{0} = slice(%gu2_{0}) {{starts = <0, 0>, sizes = <t, {1}>, steps = [1, 1]}}\n"
+        "    %c_{0} = slice(%gu2_{0}) {{starts = <0, {1}>, sizes = <t, {1}>, steps = [1, 1]}}\n"
+        "    %b_{0} = silu(%a_{0})\n"
+        "    %h_{0} = mul(%b_{0}, %c_{0})\n",
+        name, inner);
+  } else {
+    text += matrix("u", wide, inner, 1) + matrix("d", inner, wide, 3);
+    const bool biases = kind == "biases";
+    if (biases) text += matrix("p", 1, inner, 4) + matrix("q", 1, wide, 5);
+    text += fmt::format("    %c_{0} = matmul(%x, %u_{0})\n", name);
+    if (biases) text += fmt::format("    %e_{0} = add(%c_{0}, %p_{0})\n", name);
+    text += fmt::format("    %h_{0} = {1}(%{2}_{0}) @\"{0}.act\"\n", name, activation,
+                        biases ? "e" : "c");
+    if (biases) {
+      return text + fmt::format(
+                        "    %f_{0} = matmul(%h_{0}, %d_{0})\n"
+                        "    %y_{0} = add(%q_{0}, %f_{0})\n",
+                        name);
+    }
+  }
+  return text + fmt::format("    %y_{0} = matmul(%h_{0}, %d_{0}) @\"{0}.down\"\n", name);
+}
+
+// The router up to %best, %which and %w.
+inline std::string router_text(const ExpertSpelling& of) {
+  return fmt::format(
+             "graph moe(%x: f32[t, {0}], %router: f32[{0}, {1}]) {{\n"
+             "    %logits = matmul(%x, %router)\n"
+             "    %p = softmax(%logits) {{axis = -1}}\n"
+             "    %best, %which = top_k(%p) {{axis = 1, k = <{2}>}} @\"router\"\n"
+             "    %total = reduce_sum(%best) {{axes = [1], keepdims = 1}}\n"
+             "    %normal = div(%best, %total)\n"
+             "    %none = constant {{value = f32[] {{0.0}}}}\n",
+             kExpertWidth, of.experts, of.choices) +
+         (of.normalised ? "    %w = mul(%normal, %one)\n" : "    %w = mul(%best, %one)\n");
+}
+
+// Statements that all experts' shares come from.
+inline std::string shares_text(const ExpertSpelling& of) {
+  if (of.share == "scatter" || of.share == "batch") {
+    return fmt::format(
+        "    %zeros = expand(%none) {{shape = <t, {}>}}\n"
+        "    %shares = scatter_elements(%zeros, %which, %w) {{axis = 1, reduction = \"none\"}}\n",
+        of.experts);
+  }
+  if (of.share == "one_hot" || of.share == "slots") {
+    return fmt::format(
+        "    %pair = constant {{value = f32[2] {{0.0, 1.0}}}}\n"
+        "    %hot = one_hot(%which, %pair) {{axis = 2, depth = <{0}>}}\n"
+        "    %column = reshape(%w) {{shape = <t, {1}, 1>}}\n"
+        "    %weighted = mul(%column, %hot)\n"
+        "    %shares = reduce_sum(%weighted) {{axes = [1], keepdims = 0}}\n"
+        "    %by_expert = transpose(%hot) {{permutation = [2, 1, 0]}}\n"
+        "    %slot_weight = transpose(%column) {{permutation = [1, 0, 2]}}\n",
+        of.experts, of.choices);
+  }
+  return "";
+}
+
+// Of one expert, up to %t_NAME, what it adds.
+inline std::string term_text(const ExpertSpelling& of, const std::string& name, int expert) {
+  if (of.share == "slots") {
+    return fmt::format(
+        "    %n_{0} = constant {{value = i64[] {{{1}}}}}\n"
+        "    %m_{0} = gather(%by_expert, %n_{0}) {{axis = 0}}\n"
+        "    %is_{0} = cast(%m_{0}) {{to = bool}}\n"
+        "    %mask_{0} = reshape(%is_{0}) {{shape = <{2}, t, 1>}}\n"
+        "    %all_{0} = mul(%y_{0}, %slot_weight)\n"
+        "    %mine_{0} = select(%mask_{0}, %all_{0}, %none)\n"
+        "    %t_{0} = reduce_sum(%mine_{0}) {{axes = [0], keepdims = 0}}\n",
+        name, expert, of.choices);
+  }
+  std::string text;
+  if (of.share == "scatter" || of.share == "one_hot") {
+    text = fmt::format(
+        "    %s_{} = slice(%shares) {{starts = <0, {}>, sizes = <t, 1>, steps = [1, 1]}}\n", name,
+        expert);
+  } else {
+    text = fmt::format(
+        "    %n_{0} = constant {{value = i64[] {{{1}}}}}\n    %is_{0} = eq(%which, %n_{0})\n", name,
+        expert);
+    text += of.share == "select" ? fmt::format("    %ws_{0} = select(%is_{0}, %w, %none)\n", name)
+                                 : fmt::format(
+                                       "    %i_{0} = cast(%is_{0}) {{to = f32}}\n"
+                                       "    %ws_{0} = mul(%w, %i_{0})\n",
+                                       name);
+    text += fmt::format("    %s_{0} = reduce_sum(%ws_{0}) {{axes = [1], keepdims = 1}}\n", name);
+  }
+  return text + fmt::format("    %t_{0} = mul(%y_{0}, %s_{0})\n", name);
+}
+
+// All at once; gated.
+inline std::string batch_text(const ExpertSpelling& of) {
+  return fmt::format(
+      "    %wg = constant {{value = f32[{0}, {1}, {2}] random 1}}\n"
+      "    %wu = constant {{value = f32[{0}, {1}, {2}] random 2}}\n"
+      "    %wd = constant {{value = f32[{0}, {2}, {1}] random 3}}\n"
+      "    %front = reshape(%x) {{shape = <1, t, {1}>}}\n"
+      "    %a = matmul(%front, %wg) @\"gate\"\n    %b = silu(%a)\n"
+      "    %c = matmul(%front, %wu) @\"up\"\n"
+      "    %h = mul(%b, %c)\n    %each = matmul(%h, %wd) @\"down\"\n"
+      "    %turned = transpose(%shares) {{permutation = [1, 0]}}\n"
+      "    %scale = reshape(%turned) {{shape = <{0}, t, 1>}}\n"
+      "    %scaled = mul(%each, %scale)\n"
+      "    %y = reduce_sum(%scaled) {{axes = [0], keepdims = 0}}\n",
+      of.experts, kExpertWidth, kExpertInner);
+}
+
+inline std::string experts_text(const ExpertSpelling& of) {
+  std::string text = router_text(of);
+  text.insert(text.find("    %w = "), "    %one = constant {value = f32[] {1.0}}\n");
+  text += shares_text(of);
+  if (of.share == "batch") {
+    text += batch_text(of);
+  } else {
+    std::vector<int> order = of.order;
+    for (int expert = 0; of.order.empty() && expert < of.experts; ++expert) order.push_back(expert);
+    std::string sum;
+    if (of.before == "zero") {
+      text += fmt::format("    %sum = expand(%none) {{shape = <t, {}>}}\n", kExpertWidth);
+      sum = "sum";
+    } else if (of.before == "shared") {
+      text += expert_text("gated", "shared", 99, "relu");
+      sum = "y_shared";
+    }
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const int expert = order[i];
+      // A name of its own where an expert is added twice.
+      const std::string name = fmt::format("x{}", i);
+      const std::string activation = expert == of.odd_one ? "tanh" : "relu";
+      text += expert_text(of.expert, name, expert + 1, activation) + term_text(of, name, expert);
+      if (sum.empty()) {
+        sum = "t_" + name;
+        continue;
+      }
+      text += fmt::format("    %sum_{0} = add(%{1}, %t_{0})\n", name, sum);
+      sum = "sum_" + name;
+    }
+    text += fmt::format("    %y = mul(%{}, %one)\n", sum);
+  }
+  return text + of.extra + "    return %y as \"y\"" + of.returns + "\n}\n";
+}
+
+}  // namespace opweld
