@@ -37,11 +37,21 @@ double nominal_elements(const Shape& shape, std::int64_t nominal_size) {
   return elements;
 }
 
+namespace {
+
+// Whole rows that a gather looks up are read where they lie: an index is read for each row, not for
+// each element.
+bool looks_up_rows(const Node& node) {
+  return node.op() == "gather" && node.attributes().integer("axis") + 1 < node.operand(0)->rank();
+}
+
+}  // namespace
+
 double flops_per_element(const Node& node) {
   static const std::set<std::string, std::less<>> kDear = {
       "exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "gelu", "silu", "softplus"};
   constexpr double kDearFlops = 20;
-  if (is_strided_view(node)) return 0;
+  if (is_strided_view(node) || looks_up_rows(node)) return 0;
   return kDear.contains(node.op()) ? kDearFlops : 1;
 }
 
