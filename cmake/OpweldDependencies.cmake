@@ -32,3 +32,25 @@ add_library(opweld_llvm INTERFACE)
 target_include_directories(opweld_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_link_libraries(opweld_llvm INTERFACE LLVM)
 target_link_directories(opweld_llvm INTERFACE ${LLVM_LIBRARY_DIRS})
+
+# nanobind comes with the Python environment: that of ./dev, or the one that builds a wheel.
+if(OPWELD_BUILD_PYTHON AND NOT OPWELD_SANITIZE)
+  if(NOT Python_EXECUTABLE AND EXISTS ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+    set(Python_EXECUTABLE ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+  endif()
+  # Written by ./dev setup when it has installed something: then nanobind is looked for anew.
+  if(EXISTS ${PROJECT_SOURCE_DIR}/.venv/opweld-dev.sha256)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+      ${PROJECT_SOURCE_DIR}/.venv/opweld-dev.sha256)
+  endif()
+  find_package(Python 3.11 COMPONENTS Interpreter Development.Module)
+  if(Python_FOUND)
+    execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
+      OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    find_package(nanobind CONFIG)
+  endif()
+  if(NOT nanobind_FOUND)
+    message(STATUS "The Python package is left out: it needs Python 3.11 with its headers, and "
+      "nanobind; ./dev setup installs both")
+  endif()
+endif()

@@ -1,6 +1,7 @@
 # Options and compile flags shared by every target.
 option(OPWELD_BUILD_TESTS "Build the C++ tests" ON)
 option(OPWELD_BUILD_BENCH "Build the micro-benchmarks" ON)
+option(OPWELD_BUILD_PYTHON "Build the Python package" ON)
 option(OPWELD_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
 option(OPWELD_FUZZ "Build the fuzzers, which needs clang" OFF)
 

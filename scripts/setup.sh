@@ -14,7 +14,7 @@ base_packages=(
   libcli11-dev libfmt-dev nlohmann-json3-dev libexpected-dev libzip-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-format-19 clang-tidy-19 shellcheck
-  python3-venv
+  python3-dev python3-venv
 )
 
 say() { printf '>> %s\n' "$*"; }

@@ -11,6 +11,7 @@
 #include "opweld/program.h"
 #include "opweld/result.h"
 #include "opweld/size.h"
+#include "opweld/tensor.h"
 
 namespace opweld {
 
@@ -37,6 +38,12 @@ class OPWELD_API Model {
   [[nodiscard]] std::vector<std::string> symbols() const;
   // The textual form; large weights are shown by a hash and cannot be read back.
   [[nodiscard]] std::string text() const;
+
+  // What the model means: evaluated operator by operator in plain loops and double precision,
+  // without any compiler. Inputs as for Program::run; floats come out as f64. Slow, and there to
+  // hold programs against.
+  [[nodiscard]] Result<std::vector<HostTensor>> reference(
+      const std::vector<TensorView>& inputs) const;
 
   // The model stays as it is and can be compiled again with other settings.
   [[nodiscard]] Result<Program> compile(const CompileSettings& settings = {}) const;

@@ -54,6 +54,9 @@ Expected<Tensor> to_tensor(const MutableTensorView& view, const std::string& wha
 // A tensor that nobody else has a hand on, given to the user.
 HostTensor to_host_tensor(Tensor tensor);
 
+// What messages call the input at `index`.
+std::string input_label(const Graph& graph, std::size_t index);
+
 Size to_size(const Dim& dim);
 std::vector<Size> to_sizes(const Shape& shape);
 std::vector<TensorInfo> input_infos(const Graph& graph);

@@ -4,6 +4,7 @@
 #include "graph/text.h"
 #include "load.h"
 #include "ops/builder.h"
+#include "ops/reference.h"
 #include "report/usual_sizes.h"
 #include "rewrite/in_place.h"
 #include "support/cache_folder.h"
@@ -85,6 +86,32 @@ std::vector<std::string> Model::symbols() const {
 
 std::string Model::text() const {
   return to_text(state_->graph);
+}
+
+namespace {
+
+Expected<std::vector<HostTensor>> evaluate_in_f64(const Graph& graph,
+                                                  const std::vector<TensorView>& views) {
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    OPWELD_TRY(Tensor input, to_tensor(views[i], input_label(graph, i)));
+    inputs.push_back(std::move(input));
+  }
+  const ReferenceOptions options{.in_f64 = true, .constants_as_stored = true, .observer = {}};
+  OPWELD_TRY(const std::vector<Tensor> outputs, evaluate(graph, inputs, options));
+  std::vector<HostTensor> results;
+  for (const Tensor& output : outputs) {
+    // An output may be an input or a constant as it is, which others have a hand on.
+    OPWELD_TRY(Tensor own, output.clone());
+    results.push_back(to_host_tensor(std::move(own)));
+  }
+  return results;
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> Model::reference(const std::vector<TensorView>& inputs) const {
+  return to_result(evaluate_in_f64(state_->graph, inputs));
 }
 
 namespace {

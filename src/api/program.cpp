@@ -31,15 +31,15 @@ int Program::threads() const {
 
 // ---- running ----
 
-namespace {
-
-// What messages call the tensor at `index`.
 std::string input_label(const Graph& graph, std::size_t index) {
   if (index < graph.inputs().size())
     return fmt::format("input '{}'", graph.inputs()[index]->name());
   return fmt::format("input number {}", index + 1);
 }
 
+namespace {
+
+// What messages call the output at `index`.
 std::string output_label(const Graph& graph, std::size_t index) {
   if (index < graph.outputs().size())
     return fmt::format("output '{}'", graph.outputs()[index].name);

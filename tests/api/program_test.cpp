@@ -357,6 +357,26 @@ TEST(Model, LoadsATextFile) {
 
 // ---- tensors ----
 
+TEST(Model, TellsWhatItMeansInDoublePrecision) {
+  const auto model = Model::parse(
+      "graph g(%x: f32[n], %i: i64[n]) { %y = reciprocal(%x) %z = add(%i, %i) "
+      "return %y as \"y\", %z as \"z\", %x as \"same\" }");
+  ASSERT_TRUE(model) << message_of(model);
+  const std::vector<float> x = {3, 7};
+  const std::vector<std::int64_t> i = {4, 5};
+  const auto outputs = model->reference({TensorView(x, {2}), TensorView(i, {2})});
+  ASSERT_TRUE(outputs) << message_of(outputs);
+  EXPECT_EQ((*outputs)[0].dtype(), DType::F64);
+  EXPECT_THAT((*outputs)[0].to_doubles(), ElementsAre(1.0 / 3, 1.0 / 7));
+  EXPECT_EQ((*outputs)[1].dtype(), DType::I64);
+  EXPECT_THAT((*outputs)[1].to_doubles(), ElementsAre(8, 10));
+  EXPECT_THAT((*outputs)[2].to_doubles(), ElementsAre(3, 7));
+  EXPECT_NE((*outputs)[2].data(), static_cast<const void*>(x.data()));
+  const auto wrong = model->reference({TensorView(x, {2}), TensorView(x, {2})});
+  EXPECT_THAT(message_of(wrong), HasSubstr("'i'"));
+  EXPECT_EQ(wrong.error().kind, ErrorKind::Usage);
+}
+
 TEST(HostTensor, OwnsConvertsAndChecks) {
   const std::vector<float> values = {1, 2, 3};
   HostTensor copy = HostTensor::copy_of(TensorView(values, {3})).value();

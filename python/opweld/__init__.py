@@ -1,0 +1,54 @@
+"""Opweld: automatic operator fusion for transformer inference.
+
+A model file, compiled and called with arrays of numpy or of any library that speaks DLPack:
+
+    import opweld
+
+    program = opweld.compile("model.onnx")
+    (logits,) = program(tokens)
+    print(program.explain(batch=1, sequence=128))
+
+A PyTorch model, for which nothing of this package need be imported:
+
+    compiled = torch.compile(model, backend="opweld")
+
+`opweld.torch` tells what that backend did and why. PyTorch is imported by that module alone, and
+numpy only to hand out arrays to those who gave some.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from opweld._core import DType, Error, GraphBuilder, GraphTensor, RunReport, TensorInfo, UsageError
+from opweld.account import Account
+from opweld.program import Model, Program, Stats, compile, load, parse
+
+if TYPE_CHECKING:
+    from opweld.torch import custom_op, explain
+
+__all__ = [
+    "Account",
+    "DType",
+    "Error",
+    "GraphBuilder",
+    "GraphTensor",
+    "Model",
+    "Program",
+    "RunReport",
+    "Stats",
+    "TensorInfo",
+    "UsageError",
+    "compile",
+    "custom_op",
+    "explain",
+    "load",
+    "parse",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs PyTorch, which is imported where that is asked for and not before."""
+    if name in ("custom_op", "explain"):
+        from opweld import torch
+
+        return getattr(torch, name)
+    raise AttributeError(f"module 'opweld' has no attribute '{name}'")

@@ -1,0 +1,118 @@
+"""The backend `opweld` of `torch.compile`."""
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
+from torch.fx import GraphModule
+
+from opweld.torch.decompositions import decompositions
+from opweld.torch.graph import CompiledGraph
+from opweld.torch.lower.contract import register_transformers
+
+# What a user may set, torch.compile(model, backend="opweld", options={...}).
+SETTINGS = ("fusion", "numerics", "threads", "target", "single_launch", "tuned")
+
+_numbers = itertools.count()
+_graphs: "weakref.WeakSet[CompiledGraph]" = weakref.WeakSet()
+_observers: list[Callable[[CompiledGraph], Any]] = []
+
+
+def graphs() -> list[CompiledGraph]:
+    """Every graph that was compiled in this process and is still in use, in order."""
+    return sorted(_graphs, key=lambda graph: int(graph.name.removeprefix("graph")))
+
+
+@contextmanager
+def observing(observer: Callable[[CompiledGraph], Any]) -> Iterator[None]:
+    """Calls the observer with every graph that is compiled meanwhile."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+def _settings(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    chosen = dict(options or {})
+    unknown = sorted(chosen.keys() - {*SETTINGS, "freeze"})
+    if unknown:
+        known = ", ".join([*SETTINGS, "freeze"])
+        raise ValueError(f"backend opweld has no option {', '.join(unknown)}; it has {known}")
+    chosen.setdefault("threads", torch.get_num_threads())
+    return chosen
+
+
+def _compile(module: GraphModule, frozen: set[int], settings: Mapping[str, Any]) -> CompiledGraph:
+    graph = CompiledGraph(module, frozen, settings, f"graph{next(_numbers)}")
+    _graphs.add(graph)
+    for observer in _observers:
+        observer(graph)
+    return graph
+
+
+def _static_inputs() -> set[int]:
+    """Which of the traced graph's inputs are parameters and buffers, by their place."""
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return set() if metadata is None else set(metadata.static_input_indices)
+
+
+def backend(
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    **ignored: Any,
+) -> Callable[..., Any]:
+    """Compiles what PyTorch traced; `torch.compile(model, backend="opweld")` calls it.
+
+    Without gradients, parameters and buffers are frozen: packed once into the programs, and again
+    after a user wrote into them (`options={"freeze": False}` reads them in every call). With
+    gradients, the forward pass is compiled with parameters read in every call, and the backward
+    pass runs as PyTorch traced it, operator by operator.
+
+    Args:
+        module: the graph, with operators of torch.
+        example_inputs: tensors without data.
+        options: `fusion`, `numerics`, `threads`, `target`, `single_launch` and `tuned` as for
+            `opweld.compile`, and `freeze`. Threads are by default as many as PyTorch uses.
+        ignored: what else PyTorch hands to backends.
+
+    Raises:
+        ValueError: an option is none that there is.
+    """
+    register_transformers()
+    settings = _settings(options)
+    freeze = settings.pop("freeze", True)
+
+    def inference(graph: GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
+        return _compile(graph, _static_inputs() if freeze else set(), settings)
+
+    def forward(graph: GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
+        return _compile(graph, set(), settings)
+
+    def backward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return _boxed(graph)
+
+    compiler = aot_autograd(
+        fw_compiler=forward,
+        bw_compiler=backward,
+        inference_compiler=inference,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
+    )
+    return compiler(module, example_inputs)
+
+
+def _boxed(graph: GraphModule) -> Callable[..., Any]:
+    def run(args: list[Any]) -> Any:
+        return torch.fx.Interpreter(graph).boxed_run(args)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run

@@ -1,0 +1,249 @@
+"""A traced graph made runnable: compiled segments, eager operators between them, frozen weights."""
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from opweld import _core
+from opweld.torch import views_in_torch
+from opweld.torch.partition import IN_PLACE_FORMS, Partition, mutates, partition
+from opweld.torch.segment import Segment, SegmentBuilder
+from opweld.torch.translate import is_plain_tensor, traced
+
+# Of one graph that serves many modules, such as a layer compiled by itself: so many sets of weights
+# are packed. A weight that changed so often is read anew in every call instead.
+MOST_WEIGHT_SETS = 128
+MOST_REPACKS = 3
+
+
+@dataclass
+class GraphStats:
+    """What happened to one traced graph."""
+
+    compiles: int = 0
+    """Segments that were compiled."""
+    repacks: int = 0
+    """Times that they were compiled again since a weight had changed."""
+    calls: int = 0
+    eager: Counter[str] = field(default_factory=Counter)
+    """Operators that run in eager mode: how many nodes of each there are in the graph."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """For each of them, why."""
+
+
+class Weights:
+    """Frozen inputs as they were when programs were made of them."""
+
+    def __init__(self, tensors: dict[Node, torch.Tensor]) -> None:
+        self.tensors = tensors
+        self.constants = {node: each.detach().contiguous() for node, each in tensors.items()}
+        """Their memory, which stays as long as programs may read it."""
+        self.segments: dict[int, Segment] = {}
+        self._marks = [(each._version, each.data_ptr()) for each in tensors.values()]
+        self._samples = {
+            node: _core.MemorySample([each.data_ptr()], [each.numel() * each.element_size()])
+            for node, each in tensors.items()
+            if each.is_contiguous()
+        }
+        self._values = {node: sample.value() for node, sample in self._samples.items()}
+        sampled = [tensors[node] for node in self._samples]
+        self._sample = _core.MemorySample(
+            [each.data_ptr() for each in sampled],
+            [each.numel() * each.element_size() for each in sampled],
+        )
+        self._value = self._sample.value()
+
+    def changed(self) -> list[Node]:
+        """Which of them somebody has written into, or moved, since.
+
+        PyTorch counts writes, but for those by way of `.data`; the samples see most of these.
+        """
+        pairs = zip(self.tensors.items(), self._marks, strict=True)
+        counted = [
+            node
+            for (node, tensor), (version, address) in pairs
+            if tensor._version != version or tensor.data_ptr() != address
+        ]
+        if counted or self._sample.value() == self._value:
+            return counted
+        return [node for node, each in self._samples.items() if each.value() != self._values[node]]
+
+
+class CompiledGraph:
+    """Runs a traced graph; called with a list of its inputs, which it empties.
+
+    Programs are made in the first call, since only then the weights are there.
+    """
+
+    _boxed_call = True
+
+    def __init__(
+        self, module: GraphModule, frozen: set[int], settings: Mapping[str, Any], name: str
+    ) -> None:
+        self.module = module
+        self.name = name
+        self.settings = dict(settings)
+        self.stats = GraphStats()
+        self.partition: Partition = partition(module)
+        self.nodes = list(module.graph.nodes)
+        self.placeholders = [node for node in self.nodes if node.op == "placeholder"]
+        (self.output,) = [node for node in self.nodes if node.op == "output"]
+        written = {
+            node.args[0] for node in self.nodes if node.op == "call_function" and mutates(node)
+        }
+        self.frozen = [
+            node
+            for i, node in enumerate(self.placeholders)
+            if i in frozen and node not in written and is_plain_tensor(traced(node))
+        ]
+        self._lock = threading.Lock()
+        self._weights: OrderedDict[tuple[int, ...], Weights] = OrderedDict()
+        self._attributes = self._read_attributes()
+        self._repacks: Counter[Node] = Counter()
+        self._keep_views_in_torch()
+        for node, reason in self.partition.refusals.items():
+            operator = str(node.target)
+            self.stats.eager[operator] += 1
+            self.stats.reasons.setdefault(operator, reason)
+        self._order = self._steps()
+        self._last_use = self._last_uses()
+
+    def _read_attributes(self) -> dict[Node, Any]:
+        found = {}
+        for node in self.nodes:
+            if node.op == "get_attr":
+                value: Any = self.module
+                for part in node.target.split("."):
+                    value = getattr(value, part)
+                found[node] = value
+        return found
+
+    def _keep_views_in_torch(self) -> None:
+        """A segment of nothing but views would only copy: those are left to PyTorch."""
+        for each in self.partition.rounds:
+            if all(node.target in views_in_torch.VIEWS for node in each.compiled):
+                order = {node: i for i, node in enumerate(self.nodes)}
+                each.eager = sorted([*each.compiled, *each.eager], key=order.__getitem__)
+                each.compiled = []
+
+    def _steps(self) -> list[int | Node]:
+        """Rounds by number for their segment, and the eager nodes after it."""
+        steps: list[int | Node] = []
+        for number, each in enumerate(self.partition.rounds):
+            if each.compiled:
+                steps.append(number)
+            steps.extend(each.eager)
+        return steps
+
+    def _last_uses(self) -> list[list[Node]]:
+        """For every step, the values that nobody reads afterwards."""
+        last: dict[Node, int] = {}
+        for at, step in enumerate(self._order):
+            nodes = [step] if isinstance(step, Node) else self.partition.rounds[step].compiled
+            for node in nodes:
+                last.update(dict.fromkeys([node, *node.all_input_nodes], at))
+        for node in [*self.output.all_input_nodes, *self._attributes]:
+            last.pop(node, None)
+        # Feeds of sizes may read any input.
+        kept = {node for node in self.placeholders if not isinstance(traced(node), torch.Tensor)}
+        uses: list[list[Node]] = [[] for _ in self._order]
+        for node, at in last.items():
+            if node not in kept:
+                uses[at].append(node)
+        return uses
+
+    # ---- weights ----
+
+    def _programs(self, env: dict[Node, Any]) -> Weights:
+        """The programs for the weights of this call, made anew where one has changed."""
+        key = tuple(id(env[node]) for node in self.frozen)
+        with self._lock:
+            weights = self._weights.get(key)
+            if weights is not None:
+                changed = weights.changed()
+                if not changed:
+                    return weights
+                self.stats.repacks += 1
+                self._repacks.update(changed)
+            weights = self._make(env)
+            self._weights[key] = weights
+            if len(self._weights) > MOST_WEIGHT_SETS:
+                self._weights.popitem(last=False)
+            return weights
+
+    def _make(self, env: dict[Node, Any]) -> Weights:
+        tensors = {
+            node: env[node]
+            for node in self.frozen
+            if self._repacks[node] < MOST_REPACKS and not env[node].is_inference()
+        }
+        weights = Weights(tensors)
+        weights.segments = self._build(weights, self.settings)
+        self.stats.compiles += len(weights.segments)
+        return weights
+
+    def _build(self, weights: Weights, settings: Mapping[str, Any]) -> dict[int, Segment]:
+        constants: dict[Node, torch.Tensor] = dict(weights.constants)
+        for node, value in self._attributes.items():
+            if is_plain_tensor(value):
+                constants[node] = value.detach().contiguous()
+        return {
+            number: SegmentBuilder(
+                f"{self.name}.{number}", each.compiled, self.nodes, constants
+            ).build(settings)
+            for number, each in enumerate(self.partition.rounds)
+            if each.compiled
+        }
+
+    def programs_with(self, **settings: Any) -> list[_core.Program]:
+        """The same segments compiled otherwise, with the weights that ran last, to compare with."""
+        if not self._weights:
+            return []
+        weights = next(reversed(self._weights.values()))
+        built = self._build(weights, {**self.settings, **settings})
+        return [segment.program for segment in built.values()]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Those that ran last."""
+        if not self._weights:
+            return []
+        return list(next(reversed(self._weights.values())).segments.values())
+
+    # ---- running ----
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        """Runs the graph on its inputs, in the order of the trace."""
+        env: dict[Node, Any] = dict(zip(self.placeholders, args, strict=True))
+        args.clear()
+        env.update(self._attributes)
+        segments = self._programs(env).segments
+        self.stats.calls += 1
+        for step, unused in zip(self._order, self._last_use, strict=True):
+            if isinstance(step, Node):
+                env[step] = self._run_eager(step, env)
+            else:
+                segments[step].run(env)
+            for node in unused:
+                env.pop(node, None)
+        return list(torch.fx.node.map_arg(self.output.args[0], env.__getitem__))
+
+    def _run_eager(self, node: Node, env: dict[Node, Any]) -> Any:
+        args = torch.fx.node.map_arg(node.args, env.__getitem__)
+        kwargs = torch.fx.node.map_arg(node.kwargs, env.__getitem__)
+        target = node.target
+        if node in self.partition.in_place:
+            target = IN_PLACE_FORMS[target]
+        elif target is torch.ops.aten.copy_.default and _same_memory(*args[:2]):
+            return args[0]
+        return target(*args, **kwargs)
+
+
+def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors are the same elements in the same places."""
+    return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride()

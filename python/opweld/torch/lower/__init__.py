@@ -1,0 +1,13 @@
+"""Translations of ATen operators into Opweld's, by family; importing this registers all of them."""
+
+from opweld.torch.lower import (  # noqa: F401
+    attention,
+    contract,
+    elementary,
+    indexing,
+    norms,
+    pointwise,
+    reductions,
+    sources,
+    views,
+)
