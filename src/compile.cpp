@@ -26,7 +26,8 @@ class Compiler {
  public:
   explicit Compiler(const CompileOptions& options) : options_(options) {}
 
-  Expected<Compiled> run(Graph graph) {
+  // Up to where all targets are alike.
+  Expected<Planned> plan(Graph graph) {
     OPWELD_TRY(target_, find_target(options_.target));
     threads_ = options_.threads > 0 ? options_.threads : target_.cores;
     scheduled_ = on_threads(target_, threads_);
@@ -65,8 +66,21 @@ class Compiler {
     // Turn each group into a tile program.
     OPWELD_CHECK(pass("tile", [&]() { return lower_kernels(versions); }));
     dump("tile", [&]() { return text_of(versions, programs_text); });
+    Planned planned{
+        std::move(graph),  std::move(versions), target_, threads_, {}, std::move(tunable_),
+        std::move(notes_), std::move(history_)};
+    planned.times = times_;
+    log_decisions(planned);
+    return planned;
+  }
+
+  Expected<Compiled> run(Graph graph) {
+    OPWELD_TRY(const Target asked, find_target(options_.target));
+    OPWELD_CHECK(check_is_here(asked));
+    OPWELD_TRY(Planned planned, plan(std::move(graph)));
 
     // Machine code; equal programs are compiled once.
+    std::vector<PlanVersion>& versions = planned.versions;
     OPWELD_CHECK(pass("codegen", [&]() { return generate(versions); }));
     dump("codegen", [&]() {
       return text_of(versions, [&](const PlanVersion& version) { return assembly_text(version); });
@@ -76,15 +90,13 @@ class Compiler {
     Expected<Executable> executable = fail("not built");
     OPWELD_CHECK(pass("link", [&]() -> Status {
       executable =
-          Executable::create(std::move(graph), std::move(versions), threads_,
+          Executable::create(std::move(planned.graph), std::move(versions), threads_,
                              options_.keep_constants ? Executable::GraphConstants::Keep
                                                      : Executable::GraphConstants::Release);
       return executable ? Status() : tl::unexpected(executable.error());
     }));
-    Compiled compiled{std::move(*executable), std::move(times_), std::move(tunable_),
-                      std::move(notes_), std::move(history_)};
-    log_decisions(compiled);
-    return compiled;
+    return Compiled{std::move(*executable), std::move(times_), std::move(planned.tunable),
+                    std::move(planned.notes), std::move(planned.history)};
   }
 
  private:
@@ -149,13 +161,13 @@ class Compiler {
   }
 
   // What was decided, as far as the environment asks for it.
-  static void log_decisions(const Compiled& compiled) {
+  static void log_decisions(const Planned& planned) {
     const Log log = Log::from_environment();
     if (!log.enabled(LogLevel::Info)) return;
-    const Executable& executable = compiled.executable;
-    const Graph& graph = executable.graph();
+    const Graph& graph = planned.graph;
     const Bindings sizes = usual_sizes(graph);
-    const FusionPlan& plan = executable.plan(sizes);
+    const std::size_t version = planned.version_for(sizes);
+    const FusionPlan& plan = planned.versions[version].plan;
     std::vector<std::string> figures;
     for (const auto& [name, size] : sizes) figures.push_back(fmt::format(", {} = {}", name, size));
     log.line(LogLevel::Info, fmt::format("AutoFusion: graph '{}' at level {}{}", graph.name(),
@@ -168,7 +180,7 @@ class Compiler {
     say(LogLevel::Info, kernels);
     if (kernels && kernels->empty()) log.line(LogLevel::Info, nothing_fused_line(plan));
     if (log.enabled(LogLevel::Debug)) say(LogLevel::Debug, edge_log(plan, sizes));
-    for (const std::string& line : compiled.tuning_log(executable.version_for(sizes))) {
+    for (const std::string& line : tuning_lines(plan, version, planned.tunable)) {
       log.line(LogLevel::Info, line);
     }
   }
@@ -298,12 +310,20 @@ double Compiled::seconds() const {
 }
 
 std::vector<std::string> Compiled::tuning_log(std::size_t version) const {
+  return tuning_lines(executable.versions()[version].plan, version, tunable);
+}
+
+std::size_t Planned::version_for(const Bindings& bindings) const {
+  return serving_version(versions, bindings);
+}
+
+std::vector<std::string> tuning_lines(const FusionPlan& plan, std::size_t version,
+                                      std::span<const TunableKernel> tunable) {
   std::vector<std::string> lines;
-  const FusionPlan& plan = executable.versions()[version].plan;
-  for (const TunableKernel& tunable : tunable) {
-    const auto& [blocking, gain, sizes] = tunable.used;
-    if (blocking.is_default() || tunable.version != version) continue;
-    const Kernel& kernel = plan.kernels[static_cast<std::size_t>(tunable.kernel)];
+  for (const TunableKernel& each : tunable) {
+    const auto& [blocking, gain, sizes] = each.used;
+    if (blocking.is_default() || each.version != version) continue;
+    const Kernel& kernel = plan.kernels[static_cast<std::size_t>(each.kernel)];
     lines.push_back(fmt::format("Tuning: {} ({}): {}, {:.1f} % faster than the default{}",
                                 kernel.name, kernel.label, to_text(blocking), gain * 100,
                                 sizes.empty() ? "" : " at " + sizes));
@@ -319,14 +339,23 @@ std::vector<std::string_view> pass_names() {
   return names;
 }
 
+namespace {
+
+Status check_pass_name(const std::string& asked) {
+  const auto names = pass_names();
+  if (asked.empty() || std::find(names.begin(), names.end(), asked) != names.end()) return {};
+  return usage_error("there is no pass '{}'; the passes are {}", asked, fmt::join(names, ", "));
+}
+
+}  // namespace
+
+Expected<Planned> plan_graph(Graph graph, const CompileOptions& options) {
+  OPWELD_CHECK(check_pass_name(options.dump_after));
+  return Compiler(options).plan(std::move(graph));
+}
+
 Expected<Compiled> compile(Graph graph, const CompileOptions& options) {
-  if (!options.dump_after.empty()) {
-    const auto names = pass_names();
-    if (std::find(names.begin(), names.end(), options.dump_after) == names.end()) {
-      return usage_error("there is no pass '{}'; the passes are {}", options.dump_after,
-                         fmt::join(names, ", "));
-    }
-  }
+  OPWELD_CHECK(check_pass_name(options.dump_after));
   return Compiler(options).run(std::move(graph));
 }
 

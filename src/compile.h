@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "rewrite/history.h"
 #include "runtime/executable.h"
 #include "support/expected.h"
+#include "target/target.h"
 #include "tune/tuning.h"
 
 namespace opweld {
@@ -75,7 +77,30 @@ struct Compiled {
   [[nodiscard]] std::vector<std::string> tuning_log(std::size_t version) const;
 };
 
-// The graph is taken apart; clone it to keep it.
+// What is known before there is code: for what is asked of a plan alone, and for hardware that is
+// not here.
+struct Planned {
+  Graph graph;                        // what the plans speak of
+  std::vector<PlanVersion> versions;  // as Executable::create takes them, without code
+  Target target;
+  int threads = 1;
+  std::vector<PassTime> times;
+  std::vector<TunableKernel> tunable;
+  std::vector<std::string> notes;
+  std::optional<History> history;  // where it was asked for
+
+  // As Executable::version_for.
+  [[nodiscard]] std::size_t version_for(const Bindings& bindings) const;
+};
+
+// See Compiled::tuning_log.
+std::vector<std::string> tuning_lines(const FusionPlan& plan, std::size_t version,
+                                      std::span<const TunableKernel> tunable);
+
+// All of the below but code and what is packed for it, for any target. The graph is taken apart.
+Expected<Planned> plan_graph(Graph graph, const CompileOptions& options = {});
+
+// The graph is taken apart; clone it to keep it. A target that is not here is a usage error.
 Expected<Compiled> compile(Graph graph, const CompileOptions& options = {});
 
 // The names that dump_after may take, in order.

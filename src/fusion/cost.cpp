@@ -4,20 +4,30 @@
 #include <cmath>
 #include <set>
 #include <span>
+#include <utility>
 
+#include "fusion/boundary.h"
 #include "ops/op.h"
 
 namespace opweld {
+
+namespace {
+
+std::int64_t nominal_size_of(const SymbolInfo& symbol, std::int64_t nominal_size) {
+  const SymbolRange& range = symbol.range;
+  std::int64_t size = std::clamp(nominal_size, range.min, range.max);
+  size -= size % range.divisor;
+  return std::max(size, range.divisor);
+}
+
+}  // namespace
 
 Bindings nominal_bindings(std::span<const Dim> dims, std::int64_t nominal_size) {
   std::vector<std::shared_ptr<const SymbolInfo>> symbols;
   for (const Dim& dim : dims) dim.collect_symbols(symbols);
   Bindings bindings;
   for (const auto& symbol : symbols) {
-    const SymbolRange& range = symbol->range;
-    std::int64_t size = std::clamp(nominal_size, range.min, range.max);
-    size -= size % range.divisor;
-    bindings.set(symbol->name, std::max(size, range.divisor));
+    bindings.set(symbol->name, nominal_size_of(*symbol, nominal_size));
   }
   return bindings;
 }
@@ -28,11 +38,17 @@ double nominal_value(const Dim& dim, std::int64_t nominal_size) {
 }
 
 double nominal_elements(const Shape& shape, std::int64_t nominal_size) {
-  const Bindings bindings = nominal_bindings(shape, nominal_size);
   double elements = 1;
   for (const Dim& dim : shape) {
-    const auto size = dim.evaluate(bindings);
-    elements *= static_cast<double>(size ? *size : nominal_size);
+    // Most sizes are numbers or symbols by themselves.
+    if (const auto known = dim.constant()) {
+      elements *= static_cast<double>(*known);
+    } else if (const auto symbol = dim.as_symbol(); symbol != nullptr) {
+      elements *= static_cast<double>(nominal_size_of(*symbol, nominal_size));
+    } else {
+      const auto size = dim.evaluate(nominal_bindings({&dim, 1}, nominal_size));
+      elements *= static_cast<double>(size ? *size : nominal_size);
+    }
   }
   return elements;
 }
@@ -81,7 +97,11 @@ double boundary_bytes(const Kernel& kernel, std::int64_t nominal) {
 
 // A group of reshapes alone is no kernel: nothing crosses its edge.
 double boundary_bytes(const Group& group, std::int64_t nominal) {
-  return group.only_aliases() ? 0 : boundary_bytes(kernel_of(group), nominal);
+  if (group.only_aliases()) return 0;
+  Kernel kernel;
+  kernel.nodes = group.nodes;
+  find_boundary(kernel);
+  return boundary_bytes(kernel, nominal);
 }
 
 }  // namespace
@@ -160,6 +180,26 @@ FusionGain estimate_gain(const MergeCandidate& candidate, const PlanOptions& opt
 
 namespace {
 
+// Where all that is multiplied is f16 or bf16.
+bool multiplies_halves(const Kernel& kernel) {
+  const auto is_half = [](const Value* operand) {
+    return operand->dtype() == DType::F16 || operand->dtype() == DType::BF16;
+  };
+  return std::ranges::all_of(kernel.nodes, [&](const Node* node) {
+    const FusionTrait trait = op_def(*node).trait;
+    const bool multiplies = trait == FusionTrait::Contract || trait == FusionTrait::Attention;
+    return !multiplies || is_half(node->operand(0));
+  });
+}
+
+// A matrix unit that takes whatever product has the right types does the vector units' as well.
+Work on_units_of(const Target& target, const Kernel& kernel, Work work) {
+  if (target.matrix_unit_takes_halves && multiplies_halves(kernel)) {
+    work.matrix_multiply_adds += std::exchange(work.vector_multiply_adds, 0);
+  }
+  return work;
+}
+
 double compute_seconds(const Work& work, const Target& target, int cores) {
   constexpr double kFlopsPerMultiplyAdd = 2;
   const double instruction_flops = kFlopsPerMultiplyAdd * target.lanes(byte_size(DType::F32));
@@ -167,8 +207,9 @@ double compute_seconds(const Work& work, const Target& target, int cores) {
       work.vector_multiply_adds * kFlopsPerMultiplyAdd / (kReachedOfFlops * target.peak_flops) +
       work.instructions * instruction_flops / (kReachedOfIssue * target.peak_flops);
   if (work.matrix_multiply_adds > 0) {
-    seconds += work.matrix_multiply_adds * kFlopsPerMultiplyAdd /
-               (kReachedOfMatrixFlops * target.matrix_flops);
+    // What kernels reach of AMX was measured; of units that are not here nothing was.
+    const double reached = target.planned_only ? kReachedOfFlops : kReachedOfMatrixFlops;
+    seconds += work.matrix_multiply_adds * kFlopsPerMultiplyAdd / (reached * target.matrix_flops);
   }
   // The cores that have one task more than others tell when all is done.
   const double rounds = std::ceil(work.tasks / cores);
@@ -195,11 +236,13 @@ Expected<KernelCost> kernel_cost(const Kernel& kernel, const Work& work, const T
   // Of a constant a kernel may read but slices.
   const double from_memory = std::min(constants, static_cast<double>(read));
   const double passed_on = static_cast<double>(read + written) - from_memory;
-  const bool in_cache = passed_on <= static_cast<double>(target.l2_bytes) * cores;
+  const double room = target.passed_on_bytes > 0 ? static_cast<double>(target.passed_on_bytes)
+                                                 : static_cast<double>(target.l2_bytes) * cores;
+  const bool in_cache = passed_on <= room;
   KernelCost cost;
   cost.memory_seconds = from_memory / target.bandwidth +
                         passed_on / (in_cache ? target.cache_bandwidth * cores : target.bandwidth);
-  cost.compute_seconds = compute_seconds(work, target, cores);
+  cost.compute_seconds = compute_seconds(on_units_of(target, kernel, work), target, cores);
   // A single task is nobody else's to wait for.
   cost.launch_seconds = work.tasks > 1 ? target.launch_seconds : 0;
   return cost;

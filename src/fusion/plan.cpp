@@ -87,7 +87,7 @@ std::string common_scope(const std::vector<Node*>& nodes) {
 
 }  // namespace
 
-void complete_kernel(Kernel& kernel) {
+void find_boundary(Kernel& kernel) {
   const std::set<const Node*> inside(kernel.nodes.begin(), kernel.nodes.end());
   kernel.inputs.clear();
   kernel.constants.clear();
@@ -107,6 +107,10 @@ void complete_kernel(Kernel& kernel) {
       if (read_outside || result->is_graph_output()) add_once(kernel.outputs, result);
     }
   }
+}
+
+void complete_kernel(Kernel& kernel) {
+  find_boundary(kernel);
   int operators = 0;
   std::size_t nodes = 0;
   for (const Node* node : kernel.nodes) {

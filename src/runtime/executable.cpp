@@ -42,9 +42,7 @@ struct Executable::State {
   std::vector<std::unique_ptr<Workspace>> workspaces;
 
   [[nodiscard]] std::size_t version_for(const Bindings& bindings) const {
-    const auto serving = std::ranges::find_if(
-        versions, [&](const PlanVersion& version) { return version.plan.is_for(bindings); });
-    return static_cast<std::size_t>(serving - versions.begin());
+    return serving_version(versions, bindings);
   }
   // Kept from run to run.
   Expected<std::shared_ptr<const SizedPlan>> sized_plan(const Bindings& bindings,
@@ -57,6 +55,12 @@ struct Executable::State {
   Status execute(const SizedPlan& sizes, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                  RunStats* stats, const RunOptions& options);
 };
+
+std::size_t serving_version(std::span<const PlanVersion> versions, const Bindings& bindings) {
+  const auto serving = std::ranges::find_if(
+      versions, [&](const PlanVersion& version) { return version.plan.is_for(bindings); });
+  return static_cast<std::size_t>(serving - versions.begin());
+}
 
 Executable::Executable(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Executable::Executable(Executable&&) noexcept = default;

@@ -89,6 +89,9 @@ struct PlanVersion {
   std::vector<ExecutableKernel> kernels;
 };
 
+// The first that is for these values of the graph's symbols; the last one is for any.
+std::size_t serving_version(std::span<const PlanVersion> versions, const Bindings& bindings);
+
 // How often a run hands kernels over, and how often threads wait inside.
 struct LaunchAccount {
   std::int64_t launches = 0;

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "target/host.h"
+#include "target/planned.h"
 
 namespace opweld {
 
@@ -34,10 +35,9 @@ Expected<Target> find_target(std::string_view name) {
   const Target host = host_target();
   const HostFeatures features = host_features();
   if (name == "host") return host;
-  std::vector<std::string> available = {"host", "host-generic"};
-  if (features.avx2) available.emplace_back("host-avx2");
-  if (features.avx512) available.emplace_back("host-avx512");
-  if (features.amx_bf16) available.emplace_back("host-amx");
+  for (const Target& planned : planned_targets()) {
+    if (name == planned.name) return planned;
+  }
   if (name == "host-generic") {
     Target target = restricted(host, "host-generic", "generic", "", 128, 16);
     target.has_f16c = false;
@@ -58,11 +58,28 @@ Expected<Target> find_target(std::string_view name) {
     return target;
   }
   const bool is_known = std::ranges::find(kNarrowTargets, name) != std::end(kNarrowTargets);
-  return usage_error("target '{}' is {}; this machine offers {}", name,
+  return usage_error("target '{}' is {}; this machine offers {}, and plans for {}", name,
                      is_known ? "not available here, the processor lacks its instructions or the "
                                 "system keeps them from us"
                               : "not known",
-                     fmt::join(available, ", "));
+                     fmt::join(offered_targets(), ", "), planned_names());
+}
+
+std::vector<std::string> offered_targets() {
+  const HostFeatures features = host_features();
+  std::vector<std::string> offered = {"host", "host-generic"};
+  if (features.avx2) offered.emplace_back("host-avx2");
+  if (features.avx512) offered.emplace_back("host-avx512");
+  if (features.amx_bf16) offered.emplace_back("host-amx");
+  return offered;
+}
+
+Status check_is_here(const Target& target) {
+  if (!target.planned_only) return {};
+  return usage_error(
+      "target '{}' is hardware that is not here: opweld explain plans and counts for it, but "
+      "nothing can be compiled, run or measured",
+      target.name);
 }
 
 Target on_threads(Target target, int threads) {

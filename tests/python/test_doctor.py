@@ -42,7 +42,9 @@ def test_all_is_well_and_told(tmp_path: Path) -> None:
     assert found["automatic fusion"]["value"] == "on: exp + neg are one kernel"
     assert found["LLVM"]["value"].startswith("19.")
     assert re.fullmatch(r"\d+, one for each core", found["threads"]["value"])
-    assert "host-generic" in found["targets"]["value"]
+    offered, planned = found["targets"]["value"].split("; planned for: ")
+    assert "host-generic" in offered.split(", ")
+    assert planned == "ascend-910b, cuda-sm90"
     assert found["OPWELD_CACHE_DIR"]["value"] == str(tmp_path)
     modes = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     if modes.exists():

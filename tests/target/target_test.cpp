@@ -32,6 +32,41 @@ TEST(Target, OnlyTheWidestViewsHaveAMatrixUnit) {
   }
 }
 
+TEST(Target, WhatIsNotHereCanBePlannedForAlone) {
+  for (const char* name : {"ascend-910b", "cuda-sm90"}) {
+    const auto target = find_target(name);
+    ASSERT_TRUE(target) << name;
+    EXPECT_EQ(target->name, name);
+    EXPECT_TRUE(target->planned_only);
+    EXPECT_TRUE(target->cpu.empty()) << "no processor that code could be generated for";
+    const Status here = check_is_here(*target);
+    ASSERT_FALSE(here);
+    EXPECT_EQ(here.error().kind, ErrorKind::Usage);
+    EXPECT_THAT(here.error().message, HasSubstr(name));
+    EXPECT_THAT(here.error().message, HasSubstr("opweld explain plans and counts for it"));
+    EXPECT_THAT(offered_targets(), ::testing::Not(::testing::Contains(name)));
+  }
+  for (const std::string& name : offered_targets()) {
+    const auto target = find_target(name);
+    ASSERT_TRUE(target) << name;
+    EXPECT_TRUE(check_is_here(*target)) << name;
+  }
+}
+
+// Against the sums that the vendors publish for a whole chip.
+TEST(Target, PlannedRatesComeToWhatIsPublished) {
+  const auto all_cores = [](const Target& target, double rate) { return rate * target.cores; };
+  const Target ascend = find_target("ascend-910b").value();
+  // 20 cores of 4096 multiply-adds at 1.8 GHz, and 40 vector units of 64 lanes.
+  EXPECT_NEAR(all_cores(ascend, ascend.matrix_flops), 295e12, 1e12);
+  EXPECT_NEAR(all_cores(ascend, ascend.peak_flops), 9.2e12, 0.1e12);
+  EXPECT_EQ(ascend.on_chip_bytes, 196608);  // ub_size
+  const Target hopper = find_target("cuda-sm90").value();
+  EXPECT_NEAR(all_cores(hopper, hopper.matrix_flops), 989e12, 1e12);
+  EXPECT_NEAR(all_cores(hopper, hopper.peak_flops), 67e12, 0.2e12);
+  EXPECT_EQ(hopper.on_chip_bytes, 227 * 1024);
+}
+
 TEST(Target, HasNoMoreCoresThanThreads) {
   Target target;
   target.cores = 4;
@@ -45,6 +80,7 @@ TEST(Target, UnknownNamesAreToldWhatThereIs) {
   ASSERT_FALSE(target);
   EXPECT_THAT(target.error().message, HasSubstr("'host-avx1024' is not known"));
   EXPECT_THAT(target.error().message, HasSubstr("host-generic"));
+  EXPECT_THAT(target.error().message, HasSubstr("plans for ascend-910b, cuda-sm90"));
 }
 
 }  // namespace

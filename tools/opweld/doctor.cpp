@@ -16,6 +16,7 @@
 #include "report/account.h"
 #include "session.h"
 #include "support/processors.h"
+#include "target/planned.h"
 #include "target/target.h"
 
 namespace opweld::cli {
@@ -39,11 +40,8 @@ Finding examine_processor(const Target& host) {
 }
 
 Finding examine_targets() {
-  std::vector<std::string> offered;
-  for (const char* name : {"host", "host-amx", "host-avx512", "host-avx2", "host-generic"}) {
-    if (find_target(name)) offered.emplace_back(name);
-  }
-  return {"targets", fmt::format("{}", fmt::join(offered, ", "))};
+  return {"targets",
+          fmt::format("{}; planned for: {}", fmt::join(offered_targets(), ", "), planned_names())};
 }
 
 Finding examine_threads(const Target& host) {

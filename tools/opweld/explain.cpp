@@ -21,53 +21,131 @@ struct ExplainCommand {
   std::vector<std::string> why;  // one node or two
   bool all_edges = false;
   bool measure = false;
+  bool passes = false;
 
   Status operator()() const {
+    OPWELD_TRY(const Target target, find_target(model.target));
+    if (needs_code()) OPWELD_CHECK(check_is_here(target));
     OPWELD_TRY(const Graph graph, load_model(model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const Bindings sizes, choose_sizes(graph, model.dims));
     CompileOptions compiling;
     compiling.history = true;
+    if (!needs_code()) {
+      OPWELD_TRY(const Planned planned, plan_model(graph, model, level, compiling));
+      const std::size_t version = planned.version_for(sizes);
+      const auto kernels = static_cast<std::int64_t>(planned.versions[version].kernels.size());
+      return tell(graph, level, sizes, target,
+                  {planned.graph, planned.versions[version], *planned.history,
+                   LaunchAccount{kernels, 0, {}},
+                   tuning_lines(planned.versions[version].plan, version, planned.tunable),
+                   planned.notes, planned.threads, std::nullopt, planned.times});
+    }
     OPWELD_TRY(Compiled compiled, compile_model(graph, model, level, compiling));
-    OPWELD_CHECK(check_requirements(compiled, model, sizes));
-    const std::size_t version = compiled.executable.version_for(sizes);
-    const FusionPlan& plan = compiled.executable.versions()[version].plan;
-    const ModelNames names(compiled.executable.graph(), &*compiled.history);
-    if (!why.empty()) return answer({compiled.executable.graph(), plan, sizes, names});
-    const std::vector<std::string> tuning = compiled.tuning_log(version);
-    OPWELD_TRY(const LaunchAccount launches,
-               compiled.executable.launches(sizes, model.single_launch));
+    const Executable& executable = compiled.executable;
+    const std::size_t version = executable.version_for(sizes);
+    OPWELD_TRY(const LaunchAccount launches, executable.launches(sizes, model.single_launch));
     std::optional<KernelTimes> times;
     if (measure) {
       OPWELD_TRY(const std::vector<Tensor> inputs, find_inputs(graph, model, {}));
       OPWELD_TRY(times, kernel_times(compiled, model, inputs));
     }
-    if (model.json || !file.empty()) {
-      OPWELD_TRY(std::string json, explain_json(plan, sizes, launches, tuning, &names));
-      if (times) {
-        auto document = nlohmann::ordered_json::parse(json);
-        document["times"] = kernel_times_json(plan, *times);
-        json = document.dump(2);
-      }
-      if (!file.empty()) {
-        std::ofstream out(file);
-        out << json << "\n";
-        if (!out.flush()) return fail("cannot write '{}'", file);
-      }
-      if (model.json) fmt::print("{}\n", json);
-      return {};
-    }
-    OPWELD_CHECK(print_kernels(plan, sizes, launches));
-    for (const std::string& line : conditions_log(plan, sizes)) fmt::print("{}\n", line);
-    if (level == FusionLevel::Auto) fmt::print("{}\n", search_log(plan));
-    OPWELD_CHECK(print_log(plan, sizes));
-    for (const std::string& line : tuning) fmt::print("{}\n", line);
-    for (const std::string& note : compiled.notes) fmt::print("note: {}\n", note);
-    if (times) print_kernel_times(plan, *times);
-    return print_levels(graph, sizes);
+    return tell(graph, level, sizes, target,
+                {executable.graph(), executable.versions()[version], *compiled.history, launches,
+                 compiled.tuning_log(version), compiled.notes, executable.threads(), times,
+                 compiled.times});
   }
 
  private:
+  // What there is to tell, of a plan alone or of one that code was made for.
+  struct Subject {
+    const Graph& graph;
+    const PlanVersion& version;
+    const History& history;
+    LaunchAccount launches;
+    std::vector<std::string> tuning;
+    std::vector<std::string> notes;
+    int threads = 1;
+    std::optional<KernelTimes> times;
+    std::vector<PassTime> passes;
+  };
+
+  // What only linked code can tell: times, barriers, assembly.
+  [[nodiscard]] bool needs_code() const {
+    return measure || model.single_launch || model.tune || model.dump_after == "codegen";
+  }
+
+  Status tell(const Graph& graph, FusionLevel level, const Bindings& sizes, const Target& target,
+              const Subject& subject) const {
+    const FusionPlan& plan = subject.version.plan;
+    const ModelNames names(subject.graph, &subject.history);
+    const PlannedModel planned{subject.graph, plan, sizes, names};
+    OPWELD_CHECK(check_requirements(planned, model));
+    if (!why.empty()) return answer(planned);
+    if (model.json || !file.empty()) {
+      OPWELD_TRY(const std::string account,
+                 explain_json(plan, sizes, subject.launches, subject.tuning, &names));
+      nlohmann::ordered_json document = {{"target", target_json(target)}};
+      document.update(nlohmann::ordered_json::parse(account));
+      OPWELD_TRY(const auto predicted,
+                 predict_kernels(subject.version, target, sizes, subject.threads));
+      document["predicted"] = predictions_json(plan, predicted);
+      if (subject.times) document["times"] = kernel_times_json(plan, *subject.times);
+      if (passes) {
+        document["nodes"] = subject.graph.nodes().size();
+        for (const PassTime& each : subject.passes) document["passes"][each.pass] = each.seconds;
+      }
+      return write(document.dump(2));
+    }
+    if (target.planned_only) fmt::print("{}.\n", planned_note(target));
+    OPWELD_CHECK(print_kernels(plan, sizes, subject.launches));
+    for (const std::string& line : conditions_log(plan, sizes)) fmt::print("{}\n", line);
+    if (level == FusionLevel::Auto) fmt::print("{}\n", search_log(plan));
+    OPWELD_CHECK(print_log(plan, sizes));
+    for (const std::string& line : subject.tuning) fmt::print("{}\n", line);
+    for (const std::string& note : subject.notes) fmt::print("note: {}\n", note);
+    if (passes) print_passes(subject);
+    if (subject.times) print_kernel_times(plan, *subject.times);
+    if (target.planned_only) {
+      OPWELD_TRY(const auto predicted,
+                 predict_kernels(subject.version, target, sizes, subject.threads));
+      print_predictions(plan, predicted);
+    }
+    return print_levels(graph, sizes);
+  }
+
+  Status write(const std::string& json) const {
+    if (!file.empty()) {
+      std::ofstream out(file);
+      out << json << "\n";
+      if (!out.flush()) return fail("cannot write '{}'", file);
+    }
+    if (model.json) fmt::print("{}\n", json);
+    return {};
+  }
+
+  static void print_passes(const Subject& subject) {
+    fmt::print("\nThe compiler's passes; {} nodes were planned:\n", subject.graph.nodes().size());
+    for (const PassTime& each : subject.passes) {
+      fmt::print("  {:<18} {:>9.1f} ms\n", each.pass, each.seconds * 1e3);
+    }
+  }
+
+  static std::string planned_note(const Target& target) {
+    return fmt::format(
+        "A plan for {} ({}), which is not here: nothing was compiled or run, and times are what "
+        "the "
+        "kernel model expects",
+        target.name, target.model);
+  }
+
+  static nlohmann::ordered_json target_json(const Target& target) {
+    nlohmann::ordered_json json = {
+        {"name", target.name}, {"model", target.model}, {"here", !target.planned_only}};
+    if (target.planned_only) json["note"] = planned_note(target);
+    return json;
+  }
+
   Status answer(const PlannedModel& planned) const {
     OPWELD_TRY(const Answer found, why.size() == 1 ? why_there(planned, why[0])
                                                    : why_together(planned, why[0], why[1]));
@@ -130,9 +208,11 @@ struct ExplainCommand {
       // The bytes of a level do not depend on block sizes.
       ModelOptions untuned = model;
       untuned.tune = false;
-      OPWELD_TRY(const Compiled compiled, compile_model(graph, untuned, level));
-      OPWELD_TRY(const auto layers, equal_layers(compiled.executable.plan(sizes), sizes));
-      OPWELD_TRY(const Traffic total, total_traffic(compiled.executable.plan(sizes), sizes));
+      untuned.dump_after.clear();
+      OPWELD_TRY(const Planned planned, plan_model(graph, untuned, level));
+      const FusionPlan& plan = planned.versions[planned.version_for(sizes)].plan;
+      OPWELD_TRY(const auto layers, equal_layers(plan, sizes));
+      OPWELD_TRY(const Traffic total, total_traffic(plan, sizes));
       for (const EqualLayers& each : layers) print_row(to_string(each), name, each.traffic);
       print_row("total", name, total);
     }
@@ -163,6 +243,7 @@ Command add_explain(CLI::App& app) {
   app.add_flag("--measure", command->measure,
                "Run the model on random inputs of these sizes, and hold the time of each kernel "
                "against what the cost model expects of it on this machine");
+  app.add_flag("--passes", command->passes, "How long each pass of the compiler took");
   return [command] { return (*command)(); };
 }
 

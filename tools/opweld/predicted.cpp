@@ -63,6 +63,67 @@ Expected<KernelTimes> kernel_times(Compiled& compiled, const ModelOptions& model
   return times;
 }
 
+namespace {
+
+double millions_of_operations(const Work& work) {
+  return 2 * (work.vector_multiply_adds + work.matrix_multiply_adds) / 1e6;
+}
+
+void add(nlohmann::ordered_json& entry, const KernelPrediction& predicted) {
+  const auto& [work, cost] = predicted;
+  entry["predicted_seconds"] = cost.seconds();
+  entry["memory_seconds"] = cost.memory_seconds;
+  entry["compute_seconds"] = cost.compute_seconds;
+  entry["launch_seconds"] = cost.launch_seconds;
+  entry["multiply_adds"] = work.vector_multiply_adds + work.matrix_multiply_adds;
+  entry["instructions"] = work.instructions;
+  entry["streamed_bytes"] = work.streamed_bytes;
+}
+
+}  // namespace
+
+void print_predictions(const FusionPlan& plan,
+                       std::span<const std::optional<KernelPrediction>> predicted) {
+  fmt::print("\n{:<16} {:>12} {:>8} {:>14} {:>12}  {}\n", "kernel", "predicted", "bound by",
+             "operations", "streamed", "operators");
+  double seconds = 0;
+  double streamed = 0;
+  for (std::size_t i = 0; i < plan.kernels.size(); ++i) {
+    const Kernel& kernel = plan.kernels[i];
+    if (!predicted[i]) {
+      fmt::print("{:<16} {:>12} {:>8} {:>14} {:>12}  {}\n", kernel.name, "a call", "", "", "",
+                 kernel.label);
+      continue;
+    }
+    const auto& [work, cost] = *predicted[i];
+    seconds += cost.seconds();
+    streamed += work.streamed_bytes;
+    fmt::print("{:<16} {:>9.1f} us {:>8} {:>12.1f} M {:>12}  {}\n", kernel.name,
+               cost.seconds() * 1e6, bound_of(cost), millions_of_operations(work),
+               human_bytes(work.streamed_bytes), kernel.label);
+  }
+  fmt::print("{:<16} {:>9.1f} us {:>8} {:>14} {:>12}\n", "all", seconds * 1e6, "", "",
+             human_bytes(streamed));
+}
+
+nlohmann::ordered_json predictions_json(
+    const FusionPlan& plan, std::span<const std::optional<KernelPrediction>> predicted) {
+  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+  double seconds = 0;
+  double streamed = 0;
+  for (std::size_t i = 0; i < plan.kernels.size(); ++i) {
+    nlohmann::ordered_json entry = {{"kernel", plan.kernels[i].name},
+                                    {"label", plan.kernels[i].label}};
+    if (predicted[i]) {
+      add(entry, *predicted[i]);
+      seconds += predicted[i]->cost.seconds();
+      streamed += predicted[i]->work.streamed_bytes;
+    }
+    kernels.push_back(std::move(entry));
+  }
+  return {{"seconds", seconds}, {"streamed_bytes", streamed}, {"kernels", std::move(kernels)}};
+}
+
 void print_kernel_times(const FusionPlan& plan, const KernelTimes& times) {
   fmt::print("\n{:<16} {:>12} {:>12} {:>7} {:>8} {:>12} {:>12}  {}\n", "kernel", "predicted",
              "measured", "ratio", "bound by", "operations", "streamed", "operators");
@@ -79,8 +140,8 @@ void print_kernel_times(const FusionPlan& plan, const KernelTimes& times) {
     const auto& [work, cost] = *predicted;
     fmt::print("{:<16} {:>9.1f} us {:>9.1f} us {:>6.2f}x {:>8} {:>10.1f} M {:>12}  {}\n",
                kernel.name, cost.seconds() * kMicro, measured * kMicro, cost.seconds() / measured,
-               bound_of(cost), 2 * (work.vector_multiply_adds + work.matrix_multiply_adds) / 1e6,
-               human_bytes(work.streamed_bytes), kernel.label);
+               bound_of(cost), millions_of_operations(work), human_bytes(work.streamed_bytes),
+               kernel.label);
   }
   fmt::print("half of the kernels are predicted within {:.0f} %\n", times.median_error * 100);
 }
@@ -91,16 +152,7 @@ nlohmann::ordered_json kernel_times_json(const FusionPlan& plan, const KernelTim
     nlohmann::ordered_json entry = {{"kernel", plan.kernels[i].name},
                                     {"label", plan.kernels[i].label},
                                     {"measured_seconds", times.measured_seconds[i]}};
-    if (const auto& predicted = times.predicted[i]) {
-      entry["predicted_seconds"] = predicted->cost.seconds();
-      entry["memory_seconds"] = predicted->cost.memory_seconds;
-      entry["compute_seconds"] = predicted->cost.compute_seconds;
-      entry["launch_seconds"] = predicted->cost.launch_seconds;
-      entry["multiply_adds"] =
-          predicted->work.vector_multiply_adds + predicted->work.matrix_multiply_adds;
-      entry["instructions"] = predicted->work.instructions;
-      entry["streamed_bytes"] = predicted->work.streamed_bytes;
-    }
+    if (const auto& predicted = times.predicted[i]) add(entry, *predicted);
     kernels.push_back(std::move(entry));
   }
   return {{"median_error", times.median_error}, {"kernels", std::move(kernels)}};

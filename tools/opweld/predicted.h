@@ -20,6 +20,14 @@ struct KernelTimes {
 Expected<KernelTimes> kernel_times(Compiled& compiled, const ModelOptions& model,
                                    const std::vector<Tensor>& inputs);
 
+// A table of what the kernel model expects of each kernel, and sums below it.
+void print_predictions(const FusionPlan& plan,
+                       std::span<const std::optional<KernelPrediction>> predicted);
+// {"seconds", "streamed_bytes", "kernels": [...]}: the sums are without calls, of which nothing is
+// known.
+nlohmann::ordered_json predictions_json(const FusionPlan& plan,
+                                        std::span<const std::optional<KernelPrediction>> predicted);
+
 // A table, and below it how far predictions are off.
 void print_kernel_times(const FusionPlan& plan, const KernelTimes& times);
 nlohmann::ordered_json kernel_times_json(const FusionPlan& plan, const KernelTimes& times);

@@ -13,6 +13,7 @@
 #include "report/usual_sizes.h"
 #include "rewrite/in_place.h"
 #include "support/cache_folder.h"
+#include "target/planned.h"
 #include "tune.h"
 #include "tune/example_inputs.h"
 
@@ -38,7 +39,9 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->capture_default_str();
   command
       .add_option("--target", options.target,
-                  "Hardware to compile for: host, host-amx, host-avx512, host-avx2, host-generic")
+                  "Hardware to compile for: host, host-amx, host-avx512, host-avx2, host-generic. "
+                  "For hardware that is not here, " +
+                      planned_names() + ", explain plans and counts")
       ->capture_default_str();
   command
       .add_option("--numerics", options.numerics,
@@ -191,9 +194,11 @@ std::vector<KernelKind> schedules_of(const std::vector<std::string>& names) {
 
 }  // namespace
 
-Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
-                                 CompileOptions base, std::span<const Tensor> inputs) {
-  const bool terminal = isatty(STDERR_FILENO) != 0;
+namespace {
+
+// What the command line says of a compilation, tuning apart, with progress on a terminal.
+CompileOptions compile_options(const ModelOptions& options, FusionLevel level,
+                               CompileOptions base) {
   CompileOptions compiling = std::move(base);
   compiling.level = level;
   compiling.threads = options.threads;
@@ -203,7 +208,7 @@ Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options
   compiling.attention_chains = options.attention_chains;
   if (options.linear_rules) compiling.rules = RuleSet::Linear;
   compiling.history = compiling.history || !options.require.empty();
-  if (terminal) {
+  if (isatty(STDERR_FILENO) != 0) {
     compiling.progress = [](std::string_view pass) {
       fmt::print(stderr, "\r\x1b[Kcompiling: {}", pass);
       std::fflush(stderr);
@@ -214,25 +219,46 @@ Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options
     fmt::print(stderr, "{}\n", text);
   };
   if (!options.no_tuned) compiling.tuning = stored_tuning(options.target);
+  return compiling;
+}
+
+// With the line of progress taken away, and the model's name before an error.
+template <typename T>
+Expected<T> finished(Expected<T> result, const ModelOptions& options) {
+  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
+  if (!result) return tl::unexpected(result.error().with_context(options.model));
+  return result;
+}
+
+}  // namespace
+
+Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
+                                 CompileOptions base, std::span<const Tensor> inputs) {
+  CompileOptions compiling = compile_options(options, level, std::move(base));
   if (options.tune) OPWELD_CHECK(tune_model(graph, options, inputs, compiling));
-  auto compiled = compile(graph.clone(), compiling);
-  if (terminal) fmt::print(stderr, "\r\x1b[K");
-  if (!compiled) return tl::unexpected(compiled.error().with_context(options.model));
-  return compiled;
+  return finished(compile(graph.clone(), compiling), options);
+}
+
+Expected<Planned> plan_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
+                             CompileOptions base) {
+  return finished(plan_graph(graph.clone(), compile_options(options, level, std::move(base))),
+                  options);
 }
 
 Status check_requirements(const Compiled& compiled, const ModelOptions& options,
                           const Bindings& sizes) {
-  if (options.require.empty()) return {};
+  const Graph& graph = compiled.executable.graph();
+  const ModelNames names(graph, compiled.history ? &*compiled.history : nullptr);
+  return check_requirements({graph, compiled.executable.plan(sizes), sizes, names}, options);
+}
+
+Status check_requirements(const PlannedModel& planned, const ModelOptions& options) {
   std::vector<FusionPattern> patterns;
   for (const std::string& text : options.require) {
     OPWELD_TRY(FusionPattern pattern, parse_pattern(text));
     patterns.push_back(std::move(pattern));
   }
-  const Graph& graph = compiled.executable.graph();
-  const ModelNames names(graph, compiled.history ? &*compiled.history : nullptr);
-  const PlannedModel model{graph, compiled.executable.plan(sizes), sizes, names};
-  for (const FusionPattern& pattern : patterns) OPWELD_CHECK(require_fusion(model, pattern));
+  for (const FusionPattern& pattern : patterns) OPWELD_CHECK(require_fusion(planned, pattern));
   return {};
 }
 

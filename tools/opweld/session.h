@@ -10,6 +10,7 @@
 #include "compile.h"
 #include "graph/graph.h"
 #include "load.h"
+#include "report/why.h"
 #include "support/expected.h"
 #include "tensor_files.h"
 
@@ -57,9 +58,14 @@ Expected<FusionLevel> parse_level(const std::string& text);
 Expected<Compiled> compile_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
                                  CompileOptions base = {}, std::span<const Tensor> inputs = {});
 
+// The same up to where code is made, for any target; without tuning.
+Expected<Planned> plan_model(const Graph& graph, const ModelOptions& options, FusionLevel level,
+                             CompileOptions base = {});
+
 // Whether the plan for these sizes has the fusions that are required.
 Status check_requirements(const Compiled& compiled, const ModelOptions& options,
                           const Bindings& sizes);
+Status check_requirements(const PlannedModel& planned, const ModelOptions& options);
 
 // Sizes for every symbol of the graph: as asked, else 1 for a batch and 128 for the rest, within
 // the symbol's range. Naming a symbol that the graph lacks is a usage error that lists what there
