@@ -288,13 +288,41 @@ class ChainEmitter {
       return fail("what its stages keep of a row, {} bytes, is too much for a block of rows",
                   row_bytes);
     }
-    block_rows_ = std::min(fitting, std::max(most_rows, tile_rows_)) / tile_rows_ * tile_rows_;
+    const std::int64_t kept = std::min({fitting, std::max(most_rows, tile_rows_), rows_on_chip()});
+    block_rows_ = std::max(kept, tile_rows_) / tile_rows_ * tile_rows_;
     const auto& attention = plans_.front().attention;
     const Dim& all = attention ? attention->queries : chain_.rows;
     if (const auto rows = all.constant(); rows && *rows < block_rows_) {
       block_rows_ = std::max<std::int64_t>(1, (*rows + tile_rows_ - 1) / tile_rows_) * tile_rows_;
     }
     return {};
+  }
+
+  // Where matmuls compute in a wider type than they store: rows for which the block that each packs
+  // and its partial sums are on chip. The outer cache holds twice as many rows of f16 as of f32,
+  // but both are multiplied as f32. Where those would be too few to be worth a chain, the schedule
+  // leaves it at the others, and whether that is too much on chip is not for it to say.
+  std::int64_t rows_on_chip() const {
+    std::int64_t row_bytes = 0;
+    std::int64_t panel_bytes = 0;
+    bool any_wider = false;
+    for (const StagePlan& plan : plans_) {
+      if (plan.stage->kind != ChainStage::Kind::Contract) continue;
+      const Contraction& contraction = plan.contraction;
+      const ContractBlocking blocking = blocking_of(plan);
+      const std::int64_t element = byte_size(compute_dtype(contraction.result->dtype()));
+      row_bytes += plan.on_matrix_unit ? byte_size(DType::BF16) * (blocking.depth + kMatrixDepth)
+                                       : element * blocking.depth;
+      const Dim depth = multiplied_depth(contraction, plan.on_matrix_unit);
+      if (!provably_le(depth, Dim(blocking.depth))) row_bytes += element * blocking.columns;
+      const bool widens = !plan.on_matrix_unit && contraction.weights != nullptr &&
+                          byte_size(contraction.weights->dtype()) < element;
+      if (widens) panel_bytes += element * blocking.depth * blocking.tile_columns;
+    }
+    const std::int64_t room = lowering_.options().target->on_chip_bytes - panel_bytes;
+    if (!any_wider || row_bytes == 0) return kMostRows;
+    const std::int64_t rows = room / row_bytes;
+    return rows >= std::max(kWorthwhileRows, tile_rows_) ? rows : kMostRows;
   }
 
   // Of the matmul as a kernel of its own.
@@ -412,6 +440,8 @@ class ChainEmitter {
   // next one.
   static constexpr std::int64_t kLeastRows = 24;
   static constexpr std::int64_t kMostRows = 192;
+  // As the planner has it, fusion/legality/parallelism.cpp.
+  static constexpr std::int64_t kWorthwhileRows = 96;
   // The norms of so few cost nothing beside the weights.
   static constexpr std::int64_t kFewRows = 8;
   // Columns of a block that one task goes through: a row of partial sums stays in the cache.
