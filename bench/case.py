@@ -95,6 +95,9 @@ class Case:
     # The same model in other operators, by a word for them: rivals that read ONNX get each.
     spellings: dict[str, Path] = field(default_factory=dict)
     target: Target = Target()
+    # What Opweld is timed on instead of the model, in its own textual form, where ONNX has no word
+    # for one of its operators. Inputs and outputs have the same names.
+    ours: Path | None = None
     # The levels of fusion that Opweld is timed at.
     levels: tuple[str, ...] = ("auto",)
     # Whether its kernels are so short that Opweld is also timed with all of them in one launch.

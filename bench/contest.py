@@ -161,9 +161,9 @@ def hold_contest(
     """
     entries = [
         Entry(name, engine, is_ours, task_of(case, model, outputs, settings))
+        for outputs in [output_names(case.model)]
         for engine, is_ours in engines
         for name, model in entered_models(case, engine, is_ours).items()
-        for outputs in [output_names(model)]
     ]
     loaded: dict[str, Loaded] = {}
     missing: dict[str, str] = {}
@@ -204,7 +204,7 @@ def entered_models(case: Case, engine: Engine, is_ours: bool) -> dict[str, Path]
 
     A rival that reads ONNX files gets every spelling there is, since it may know one better.
     """
-    models = {engine.name: case.model}
+    models = {engine.name: (case.ours or case.model) if is_ours else case.model}
     if engine.reads_onnx and not is_ours:
         models |= {f"{engine.name}, {word}": path for word, path in case.spellings.items()}
     return models

@@ -37,6 +37,16 @@ def text_model(
     return made_once(folder, digest_of(source, contents), write) / "model.onnx"
 
 
+def graph_file(name: str, text: str) -> Path:
+    """The file of a graph in Opweld's own textual form, kept in the same place."""
+
+    def write(folder: Path) -> None:
+        (folder / "model.graph").write_text(text + "\n", encoding="utf-8")
+
+    folder = BUILD / "models" / "arena" / re.sub(r"[^a-z0-9]+", "-", f"own {name}".lower())
+    return made_once(folder, digest_of(text), write) / "model.graph"
+
+
 def normal(seed: int, *shape: int) -> np.ndarray:
     """Seeded standard normal numbers in fp32."""
     return np.random.default_rng(seed).standard_normal(shape, np.float32)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from bench.case import Case
 from bench.suites.attention import attention
 from bench.suites.bf16 import bf16
+from bench.suites.cache import cache
 from bench.suites.chain import chain
 from bench.suites.encoder import encoder
 from bench.suites.layer import layer
@@ -23,6 +24,7 @@ SUITES: dict[str, Callable[[bool, int], list[Case]]] = {
     "norms": norms,
     "matmul": matmul,
     "attention": attention,
+    "cache": cache,
     "bf16": bf16,
     "chain": chain,
     "moe": moe,

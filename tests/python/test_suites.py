@@ -51,7 +51,8 @@ def test_opweld_agrees_with_onnx_runtime(suite: str, case: Case) -> None:
         for name, value in case.inputs.items()
     }
     expected = dict(zip(names, session.run(names, inputs), strict=True))
-    for model in [case.model, *case.spellings.values()]:
+    own = [case.ours] if case.ours else []
+    for model in [case.model, *case.spellings.values(), *own]:
         for level in FUSION_LEVELS:
             actual = run_model(model, case.inputs, f"--fusion={level}")
             assert actual.keys() == expected.keys()
