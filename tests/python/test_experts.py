@@ -94,12 +94,62 @@ class Loop(nn.Module):
         return result.reshape(batch, length, width)
 
 
+class Gathered(nn.Module):
+    """The batched experts of newer transformers: a product by the matrices of each choice."""
+
+    def __init__(self, k: int = 2) -> None:
+        super().__init__()
+        self.k = k
+        self.gate = nn.Linear(WIDTH, EXPERTS, bias=False)
+        self.gate_up = nn.Parameter(torch.randn(EXPERTS, 2 * INNER, WIDTH) / 4)
+        self.down = nn.Parameter(torch.randn(EXPERTS, WIDTH, INNER) / 4)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """[batch, length, width] to the same."""
+        batch, length, width = hidden_states.shape
+        x = hidden_states.view(-1, width)
+        weights, chosen = torch.topk(F.softmax(self.gate(x), dim=-1), self.k, dim=-1)
+        tokens = batch * length
+        token = torch.arange(tokens).unsqueeze(1).expand(-1, self.k).reshape(-1)
+        expert = chosen.reshape(-1)
+        rows = x[token].unsqueeze(-1)
+        gate, up = torch.bmm(self.gate_up[expert], rows).squeeze(-1).chunk(2, dim=-1)
+        each = torch.bmm(self.down[expert], (F.silu(gate) * up).unsqueeze(-1)).squeeze(-1)
+        weighted = each * weights.reshape(-1).unsqueeze(-1)
+        return weighted.view(tokens, self.k, width).sum(dim=1).reshape(batch, length, width)
+
+
+class Batched(nn.Module):
+    """All experts at once for all tokens, weighed by scattered weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(WIDTH, EXPERTS, bias=False)
+        self.gate_up = nn.Parameter(torch.randn(EXPERTS, WIDTH, 2 * INNER) / 4)
+        self.down = nn.Parameter(torch.randn(EXPERTS, INNER, WIDTH) / 4)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """[batch, length, width] to the same."""
+        x = hidden_states.view(-1, WIDTH)
+        logits = self.gate(x)
+        weights, chosen = torch.topk(F.softmax(logits, dim=-1), 2, dim=-1)
+        shares = torch.zeros_like(logits).scatter(1, chosen, weights)
+        all_rows = x.unsqueeze(0).expand(EXPERTS, -1, -1)
+        gate, up = torch.bmm(all_rows, self.gate_up).chunk(2, dim=-1)
+        each = torch.bmm(F.silu(gate) * up, self.down)
+        result = (each * shares.transpose(0, 1).unsqueeze(-1)).sum(dim=0)
+        return result.reshape(hidden_states.shape)
+
+
 MODULES = {
     "mixtral": lambda: Loop(),
     "mixtral, not normalised": lambda: Loop(normalise=False),
     "qwen": lambda: Loop(shared=True),
     "switch": lambda: Loop(Biased, k=1),
     "biases": lambda: Loop(Biased, k=3),
+    "gathered": lambda: Gathered(),
+    "gathered once": lambda: Gathered(k=1),
+    "batched": lambda: Batched(),
     "masks": lambda: Loop(masks=True),
     "masks and biases": lambda: Loop(Biased, k=1, masks=True),
 }

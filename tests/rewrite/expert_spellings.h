@@ -14,7 +14,8 @@ inline constexpr int kExpertInner = 20;
 
 struct ExpertSpelling {
   // How a token's share of an expert comes about: scatter, one_hot, select, product (of a
-  // comparison), slots (of NonZero), batch.
+  // comparison), slots (of NonZero), batch; or matrices gathered for each choice: gathered (times
+  // rows) and flat (times columns, all choices in one axis).
   std::string share = "scatter";
   // gated, gate_up (one matrix for both), relu, biases.
   std::string expert = "gated";
@@ -159,12 +160,60 @@ inline std::string batch_text(const ExpertSpelling& of) {
       of.experts, kExpertWidth, kExpertInner);
 }
 
+// By the matrices of each choice; gated.
+inline std::string gathered_text(const ExpertSpelling& of) {
+  return fmt::format(
+      "    %wgu = constant {{value = f32[{0}, {1}, {3}] random 1}}\n"
+      "    %wd = constant {{value = f32[{0}, {2}, {1}] random 3}}\n"
+      "    %lifted = reshape(%x) {{shape = <t, 1, 1, {1}>}}\n"
+      "    %rows = expand(%lifted) {{shape = <t, {4}, 1, {1}>}}\n"
+      "    %mgu = gather(%wgu, %which) {{axis = 0}}\n    %md = gather(%wd, %which) {{axis = 0}}\n"
+      "    %gu = matmul(%rows, %mgu) @\"gate_up\"\n"
+      "    %a = slice(%gu) {{starts = <0, 0, 0, 0>, sizes = <t, {4}, 1, {2}>, steps = [1, 1, 1, "
+      "1]}}\n"
+      "    %c = slice(%gu) {{starts = <0, 0, 0, {2}>, sizes = <t, {4}, 1, {2}>, "
+      "steps = [1, 1, 1, 1]}}\n"
+      "    %b = silu(%a)\n    %h = mul(%b, %c)\n"
+      "    %each = matmul(%h, %md) @\"down\"\n"
+      "    %flat = reshape(%each) {{shape = <t, {4}, {1}>}}\n"
+      "    %scale = reshape(%w) {{shape = <t, {4}, 1>}}\n    %scaled = mul(%flat, %scale)\n"
+      "    %y = reduce_sum(%scaled) {{axes = [1], keepdims = 0}}\n",
+      of.experts, kExpertWidth, kExpertInner, 2 * kExpertInner, of.choices);
+}
+
+// The same with all choices in one axis and matrices [out, in]; with biases.
+inline std::string flat_text(const ExpertSpelling& of) {
+  return fmt::format(
+      "    %wg = constant {{value = f32[{0}, {2}, {1}] random 1}}\n"
+      "    %wu = constant {{value = f32[{0}, {2}, {1}] random 2}}\n"
+      "    %wd = constant {{value = f32[{0}, {1}, {2}] random 3}}\n"
+      "    %bd = constant {{value = f32[{0}, {1}] random 4}}\n"
+      "    %number = iota {{shape = <t>, axis = 0, dtype = i64}}\n"
+      "    %column = reshape(%number) {{shape = <t, 1>}}\n"
+      "    %repeated = expand(%column) {{shape = <t, {3}>}}\n"
+      "    %token = reshape(%repeated) {{shape = <{3}*t>}}\n"
+      "    %ids = reshape(%which) {{shape = <{3}*t>}}\n"
+      "    %rows = gather(%x, %token) {{axis = 0}}\n"
+      "    %columns = reshape(%rows) {{shape = <{3}*t, {1}, 1>}}\n"
+      "    %mg = gather(%wg, %ids) {{axis = 0}}\n    %mu = gather(%wu, %ids) {{axis = 0}}\n"
+      "    %md = gather(%wd, %ids) {{axis = 0}}\n    %vd = gather(%bd, %ids) {{axis = 0}}\n"
+      "    %g = matmul(%mg, %columns) @\"gate\"\n    %u = matmul(%mu, %columns) @\"up\"\n"
+      "    %a = silu(%g)\n    %h = mul(%a, %u)\n    %d = matmul(%md, %h) @\"down\"\n"
+      "    %out = reshape(%d) {{shape = <{3}*t, {1}>}}\n    %each = add(%out, %vd)\n"
+      "    %scale = reshape(%w) {{shape = <{3}*t, 1>}}\n    %scaled = mul(%each, %scale)\n"
+      "    %apart = reshape(%scaled) {{shape = <t, {3}, {1}>}}\n"
+      "    %y = reduce_sum(%apart) {{axes = [1], keepdims = 0}}\n",
+      of.experts, kExpertWidth, kExpertInner, of.choices);
+}
+
 inline std::string experts_text(const ExpertSpelling& of) {
   std::string text = router_text(of);
   text.insert(text.find("    %w = "), "    %one = constant {value = f32[] {1.0}}\n");
   text += shares_text(of);
   if (of.share == "batch") {
     text += batch_text(of);
+  } else if (of.share == "gathered" || of.share == "flat") {
+    text += of.share == "flat" ? flat_text(of) : gathered_text(of);
   } else {
     std::vector<int> order = of.order;
     for (int expert = 0; of.order.empty() && expert < of.experts; ++expert) order.push_back(expert);

@@ -81,6 +81,28 @@ TEST(RaiseExperts, EverySpellingOfTheShares) {
   }
 }
 
+TEST(RaiseExperts, MatricesGatheredForEachChoice) {
+  for (const std::string share : {"gathered", "flat"}) {
+    for (const int choices : {2, 3, 5}) {
+      ExpertSpelling of;
+      of.share = share;
+      of.choices = choices;
+      expect_merged(of);
+    }
+  }
+}
+
+TEST(RaiseExperts, GatheredByOtherIndicesTheyStay) {
+  std::string text = experts_text({.share = "gathered"});
+  // The next expert's matrix.
+  text.replace(text.find("gather(%wd, %which)"), 19, "gather(%wd, %others)");
+  text.insert(text.find("    %wgu = "),
+              "    %last = constant {value = i64[] {4}}\n    %others = sub(%last, %which)\n");
+  const Raised raised = raise(text);
+  EXPECT_EQ(count_of(raised.graph, "grouped_matmul"), 0);
+  EXPECT_THAT(raised.notes, Contains(HasSubstr("multiplies no row by the matrix of a choice")));
+}
+
 TEST(RaiseExperts, EverySpellingOfAnExpert) {
   for (const std::string expert : {"gated", "gate_up", "relu", "biases"}) {
     for (const std::string share : {"select", "slots"}) {

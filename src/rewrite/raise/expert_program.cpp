@@ -1,37 +1,15 @@
 #include "rewrite/raise/expert_program.h"
 
 #include <algorithm>
-#include <set>
 
-#include "ops/op.h"
-#include "ops/stored_weights.h"
 #include "rewrite/match.h"
+#include "rewrite/raise/program_writer.h"
 
 namespace opweld {
 
 namespace {
 
 using Kind = ExpertOperand::Kind;
-
-// A constant, or one that is widened as it is read.
-bool is_constant(const Value* value) {
-  const Node* const node = value->producer();
-  return node != nullptr && (node->op() == "constant" || widens_constant(*node));
-}
-
-const Tensor& stored(const Value* value) {
-  const Node* const node = value->producer();
-  const Node* const constant = node->op() == "constant" ? node : node->operand(0)->producer();
-  return constant->attributes().tensor("value");
-}
-
-std::string quoted(const Node& node) {
-  return fmt::format("{} '{}'", node.op(), node.display_name());
-}
-
-bool is_row_by_row(const Node& node) {
-  return op_def(node).trait == FusionTrait::Pointwise || node.op() == "gelu";
-}
 
 // Takes columns only.
 bool slices_columns(const Node& slice) {
@@ -52,39 +30,6 @@ bool has_rows(const Value* value, const Shape& tokens, const Dim* before) {
   if (before != nullptr && shape[0] != *before) return false;
   return std::equal(tokens.begin(), tokens.end(), shape.begin() + static_cast<int>(first));
 }
-
-// What both spellings do: notes the steps.
-class ProgramWriter {
- public:
-  ExpertProgram take() { return std::move(program_); }
-
- protected:
-  ExpertOperand add_step(const Node& node, std::vector<ExpertOperand> operands) {
-    program_.steps.push_back({&node, std::move(operands)});
-    return {Kind::Step, program_.steps.size() - 1, nullptr};
-  }
-
-  ExpertOperand add_constants(std::vector<Value*> each, bool is_matrix) {
-    program_.constants.push_back({std::move(each), is_matrix});
-    return {Kind::Constants, program_.constants.size() - 1, nullptr};
-  }
-
-  Expected<ExpertOperand> token(Value* value) {
-    if (program_.x == nullptr) program_.x = value;
-    if (program_.x != value) {
-      return fail("they read '{}' and '{}', not the same tokens", name_of(program_.x),
-                  name_of(value));
-    }
-    return ExpertOperand{Kind::Token, 0, nullptr};
-  }
-
-  static std::string name_of(const Value* value) {
-    if (!value->name().empty()) return value->name();
-    return value->producer() != nullptr ? value->producer()->display_name() : "an input";
-  }
-
-  ExpertProgram program_;
-};
 
 // Walks all branches at once.
 class Branches : public ProgramWriter {
@@ -237,40 +182,28 @@ class Batch : public ProgramWriter {
     return operand;
   }
 
-  Status check_closed(const Value* result) {
-    const std::set<const Node*> inside(program_.nodes.begin(), program_.nodes.end());
-    for (const Node* node : program_.nodes) {
-      if (node->result() == result) continue;
-      for (const Use& use : node->result()->uses()) {
-        if (!inside.contains(use.node)) {
-          return fail("{} is read by {} as well", quoted(*node), quoted(*use.node));
-        }
-      }
-      if (node->result()->is_graph_output()) {
-        return fail("{} is an output of the model", quoted(*node));
-      }
-    }
-    return {};
+ private:
+  // [1.., tokens.., N].
+  bool has_token_rows(const Value* value) const {
+    const Shape& shape = value->shape();
+    if (shape.size() < tokens_.size() + 1 || !shape.back().constant()) return false;
+    const auto first = shape.end() - static_cast<std::ptrdiff_t>(tokens_.size()) - 1;
+    return std::equal(tokens_.begin(), tokens_.end(), first) &&
+           std::all_of(shape.begin(), first, [](const Dim& size) { return size == Dim(1); });
   }
 
- private:
-  // The same tokens for each expert: repeated, or with an axis of one in front.
+  // The same tokens for each expert: repeated, or with axes of one in front.
   Value* tokens_behind(Value* value) const {
-    Value* at = value;
-    while (!has_rows(at, tokens_, nullptr)) {
-      const Node* const node = at->producer();
-      if (node == nullptr || (node->op() != "expand" && node->op() != "reshape")) return nullptr;
-      const Value* const from = node->operand(0);
-      // Only axes in front of the tokens come or go, or are repeated.
-      const auto shared = static_cast<std::ptrdiff_t>(tokens_.size()) + 1;
-      const auto tail = [&](const Value* v) { return v->shape().end() - shared; };
-      if (from->rank() < shared || at->rank() < shared ||
-          !std::equal(tail(from), from->shape().end(), tail(at))) {
-        return nullptr;
-      }
-      at = node->operand(0);
+    const Node* const expand = made_by(value, "expand");
+    Value* x = expand != nullptr ? expand->operand(0) : value;
+    if (!has_token_rows(x) || x->shape().back() != value->shape().back()) return nullptr;
+    // Rows stay rows as long as it is the axes before them that come and go.
+    for (const Node* node = made_by(x, "reshape"); node != nullptr; node = made_by(x, "reshape")) {
+      Value* const from = node->operand(0);
+      if (from->rank() == 0 || from->shape().back() != x->shape().back()) break;
+      x = from;
     }
-    return at;
+    return x;
   }
 
   Expected<ExpertOperand> visit_anew(Value* value) {

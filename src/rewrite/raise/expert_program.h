@@ -3,7 +3,8 @@
 // An expert is row by row: matmuls by matrices of its own, pointwise operators, with numbers, with
 // rows of its own (biases) and with each other, and slices of columns. Experts that were written as
 // branches of their own are held beside each other and must be equal but for their constants;
-// experts that were written as batched matmuls have their constants stacked.
+// experts that were written as batched matmuls, or as products by matrices that are gathered for
+// each choice, have their constants stacked.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ namespace opweld {
 struct ExpertConstants {
   std::vector<Value*> each;  // of each expert; or one, where they are stacked along a first axis
   bool is_matrix = false;
+  bool is_transposed = false;  // a matrix [N, K]
 };
 
 struct ExpertOperand {
@@ -39,6 +41,7 @@ struct ExpertOperand {
 struct ExpertStep {
   const Node* node = nullptr;  // that computes it for the first expert, or for all
   std::vector<ExpertOperand> operands;
+  Dim columns;  // of the result
 };
 
 struct ExpertProgram {
@@ -55,5 +58,13 @@ Expected<ExpertProgram> program_of_branches(const std::vector<Value*>& results,
 
 // Of one result [experts, tokens.., N].
 Expected<ExpertProgram> program_of_batch(Value* result, const Shape& tokens, std::int64_t experts);
+
+// Of one result with a row for each choice, [tokens.., k, N], its axes of rows perhaps made one and
+// axes of one element between. `indices` [tokens.., k] say which matrices [experts, K, N] are
+// gathered.
+Expected<ExpertProgram> program_of_choices(Value* result, Value* indices, std::int64_t experts);
+
+// What the value is behind reshapes and casts of integers, which leave elements in their order.
+Value* behind_reshapes(Value* value);
 
 }  // namespace opweld

@@ -53,7 +53,7 @@ class Raiser {
       const std::vector<Term>& terms = by_root[root];
       if (terms.size() > 1) OPWELD_CHECK(raise_branches(root, terms));
     }
-    return {};
+    return raise_gathered();
   }
 
  private:
@@ -245,6 +245,60 @@ class Raiser {
     replace_by_raised(graph_, root, mixture);
     // The weights that were stacked go at once, so that a large model is not in memory twice.
     return eliminate_dead_code(graph_);
+  }
+
+  // ---- matrices that are gathered for each choice ----
+
+  Status raise_gathered() {
+    if (!gathers_matrices(choice_.indices())) return {};
+    // Whoever sums over the choices of a token.
+    std::vector<Node*> sums;
+    for (Node* node : graph_.nodes_in_order()) {
+      if (node->op() == "reduce_sum" && sums_over_choices(*node)) sums.push_back(node);
+    }
+    for (Node* sum : sums) OPWELD_CHECK(raise_sum_of_choices(*sum));
+    return {};
+  }
+
+  // Whether somebody picks matrices by the indices, reshaped or not.
+  static bool gathers_matrices(const Value* indices) {
+    return std::ranges::any_of(indices->uses(), [](const Use& use) {
+      const std::string& op = use.node->op();
+      if (op == "reshape" || op == "cast") return gathers_matrices(use.node->result());
+      return op == "gather" && use.index == 1 && use.node->operand(0)->rank() == 3;
+    });
+  }
+
+  bool sums_over_choices(const Node& sum) const {
+    const auto axis = static_cast<std::int64_t>(choice_.tokens().size());
+    const Shape& shape = sum.operand(0)->shape();
+    const Shape& indices = choice_.indices()->shape();
+    return sum.attributes().has("axes") && sum.attributes().ints("axes") == Ints{axis} &&
+           sum.attributes().integer("keepdims", 1) == 0 && shape.size() == indices.size() + 1 &&
+           std::equal(indices.begin(), indices.end(), shape.begin());
+  }
+
+  Status raise_sum_of_choices(Node& sum) {
+    const Node* const product = made_by(behind_reshapes(sum.operand(0)), "mul");
+    if (product == nullptr) return {};
+    const Dim rows = choice_.indices()->type().num_elements();
+    for (int side = 0; side < 2; ++side) {
+      Value* const weight = behind_reshapes(product->operand(side));
+      Value* const computed = product->operand(1 - side);
+      if (weight->shape() != choice_.indices()->shape() || !is_float(weight->dtype()) ||
+          computed->type() != product->result()->type() || !has_one_reader(computed) ||
+          product->operand(side)->type().num_elements() != rows ||
+          product->operand(side)->shape().back() != Dim(1)) {
+        continue;
+      }
+      auto program = program_of_choices(computed, choice_.indices(), choice_.experts());
+      const auto experts = static_cast<std::size_t>(choice_.experts());
+      if (!program) return note(sum.result(), experts, program.error());
+      Chosen share;
+      share.weight = weight;
+      return put(sum.result(), share, *program, {});
+    }
+    return {};
   }
 
   // By expert, each once, all with one weight.

@@ -7,6 +7,7 @@
 //   y = sum over e of expert_e(x) * share[.., e]              share: see expert_choice.h
 //   y = sum over e and j of (indices[.., j] == e ? expert_e(x) * weight[.., j] : 0)
 //   y = reduce_sum(experts(x) [experts, tokens.., N] * share [experts, tokens.., 1])
+//   y = sum over j of weight[.., j] * (x through the matrices gathered by indices[.., j])
 //
 // The second is also what becomes of gathers and scatters by NonZero (import/onnx/chosen_rows.h).
 // What is asked:

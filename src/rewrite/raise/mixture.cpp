@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
+#include <map>
+#include <utility>
 
 #include "ops/builder.h"
 #include "rewrite/match.h"
@@ -128,12 +129,23 @@ class Mixture {
     }
     Attributes attributes = node.attributes();
     if (node.op() == "slice") {
-      attributes.set("starts", Shape{0, attributes.shape("starts").back()});
-      attributes.set("sizes", Shape{rows_, attributes.shape("sizes").back()});
-      attributes.set("steps", Ints{1, attributes.ints("steps").back()});
+      const std::size_t axis = sliced_axis(node);
+      attributes.set("starts", Shape{0, attributes.shape("starts")[axis]});
+      attributes.set("sizes", Shape{rows_, attributes.shape("sizes")[axis]});
+      attributes.set("steps", Ints{1, attributes.ints("steps")[axis]});
     }
     done_[step] = build.op(node.op(), std::move(operands), std::move(attributes));
     return build.status();
+  }
+
+  // That of the columns; the last one where nothing is left out.
+  static std::size_t sliced_axis(const Node& slice) {
+    const Shape& from = slice.operand(0)->shape();
+    const Shape& sizes = slice.attributes().shape("sizes");
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+      if (sizes[axis] != from[axis]) return axis;
+    }
+    return sizes.size() - 1;
   }
 
   Expected<Value*> value_of(const ExpertOperand& operand, Builder& build) {
@@ -168,7 +180,8 @@ class Mixture {
       if (found != step) return step;  // three or more stay apart
       const Value* const left = matrix(own[1].index);
       const Value* const right = matrix(operands[1].index);
-      if (left->type() != right->type() || stored(left).dtype() != stored(right).dtype()) {
+      if (left->type() != right->type() || stored(left).dtype() != stored(right).dtype() ||
+          is_transposed(own[1].index) != is_transposed(operands[1].index)) {
         return step;
       }
       found = other;
@@ -178,6 +191,10 @@ class Mixture {
 
   [[nodiscard]] const Value* matrix(std::size_t constants) const {
     return program_.constants[constants].each.front();
+  }
+
+  [[nodiscard]] bool is_transposed(std::size_t constants) const {
+    return program_.constants[constants].is_transposed;
   }
 
   // The step that alone reads the product and adds a row of each expert; itself if none does.
@@ -192,7 +209,7 @@ class Mixture {
     }
     if (found == product || program_.steps[found].node->op() != "add") return product;
     const auto constants = bias_constants(found);
-    const Dim& columns = program_.steps[product].node->result()->shape().back();
+    const Dim& columns = program_.steps[product].columns;
     const bool fits = constants && matrix(*constants)->shape().back() == columns;
     return fits ? found : product;
   }
@@ -231,7 +248,7 @@ class Mixture {
       if (has_bias) done_[bias] = product;
       return {};
     }
-    const Dim columns = program_.steps[step].node->result()->shape().back();
+    const Dim columns = program_.steps[step].columns;
     for (const std::size_t half : {step, other}) {
       Source source = source_of({half}, "Slice");
       source.operators = 0;
@@ -259,6 +276,20 @@ class Mixture {
     return all.data() + all.num_bytes() / choice_.experts() * expert;
   }
 
+  // A row of [rows, columns], or of what is stored as [columns, rows].
+  static void copy_row(std::byte* to, const std::byte* from, std::int64_t row, std::int64_t rows,
+                       std::int64_t columns, std::size_t element, bool is_transposed) {
+    if (!is_transposed) {
+      const auto bytes = static_cast<std::size_t>(columns) * element;
+      if (bytes > 0) std::memcpy(to, from + bytes * static_cast<std::size_t>(row), bytes);
+      return;
+    }
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const auto place = static_cast<std::size_t>(column * rows + row);
+      std::memcpy(to + static_cast<std::size_t>(column) * element, from + place * element, element);
+    }
+  }
+
   // [experts, rows, columns of all parts].
   Expected<Tensor> stacked(const std::vector<std::size_t>& parts, std::int64_t rows,
                            std::int64_t columns) {
@@ -267,18 +298,18 @@ class Mixture {
     const std::int64_t experts = choice_.experts();
     const auto count = static_cast<std::int64_t>(parts.size());
     const Sizes sizes = {experts, rows, columns * count};
-    if (parts.size() == 1 && first.each.size() == 1) return like.reshaped(sizes);
+    if (parts.size() == 1 && first.each.size() == 1 && !first.is_transposed) {
+      return like.reshaped(sizes);
+    }
     OPWELD_TRY(Tensor all, Tensor::allocate(like.dtype(), sizes));
-    const auto row_bytes = static_cast<std::size_t>(columns * byte_size(like.dtype()));
+    const auto element = static_cast<std::size_t>(byte_size(like.dtype()));
     std::byte* to = all.mutable_data();
     for (std::int64_t expert = 0; expert < experts; ++expert) {
       for (std::int64_t row = 0; row < rows; ++row) {
         for (const std::size_t part : parts) {
           const std::byte* const from = bytes_of(program_.constants[part], expert);
-          if (row_bytes > 0) {
-            std::memcpy(to, from + row_bytes * static_cast<std::size_t>(row), row_bytes);
-          }
-          to += row_bytes;
+          copy_row(to, from, row, rows, columns, element, first.is_transposed);
+          to += static_cast<std::size_t>(columns) * element;
         }
       }
     }
@@ -288,8 +319,10 @@ class Mixture {
   Expected<Value*> stacked_matrices(const std::vector<std::size_t>& parts, DType dtype,
                                     Builder& build) {
     const Shape& shape = matrix(parts.front())->shape();
-    const std::int64_t rows = *shape[shape.size() - 2].constant();
-    OPWELD_TRY(Tensor all, stacked(parts, rows, *shape.back().constant()));
+    std::int64_t rows = *shape[shape.size() - 2].constant();
+    std::int64_t columns = *shape.back().constant();
+    if (is_transposed(parts.front())) std::swap(rows, columns);
+    OPWELD_TRY(Tensor all, stacked(parts, rows, columns));
     return build.cast(build.constant(std::move(all)), dtype);
   }
 
