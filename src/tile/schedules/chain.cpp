@@ -298,10 +298,10 @@ class ChainEmitter {
     return {};
   }
 
-  // Where matmuls compute in a wider type than they store: rows for which the block that each packs
-  // and its partial sums are on chip. The outer cache holds twice as many rows of f16 as of f32,
-  // but both are multiplied as f32. Where those would be too few to be worth a chain, the schedule
-  // leaves it at the others, and whether that is too much on chip is not for it to say.
+  // Where weights are narrower than what matmuls compute in: rows for which the block that each
+  // packs and its partial sums are on chip. The outer cache holds twice as many rows of f16 as of
+  // f32, but both are multiplied as f32. Where those would be too few to be worth a chain, the
+  // schedule leaves it at the others, and whether that is too much on chip is not for it to say.
   std::int64_t rows_on_chip() const {
     std::int64_t row_bytes = 0;
     std::int64_t panel_bytes = 0;
@@ -317,6 +317,7 @@ class ChainEmitter {
       if (!provably_le(depth, Dim(blocking.depth))) row_bytes += element * blocking.columns;
       const bool widens = !plan.on_matrix_unit && contraction.weights != nullptr &&
                           byte_size(contraction.weights->dtype()) < element;
+      any_wider = any_wider || widens;
       if (widens) panel_bytes += element * blocking.depth * blocking.tile_columns;
     }
     const std::int64_t room = lowering_.options().target->on_chip_bytes - panel_bytes;
