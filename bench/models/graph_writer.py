@@ -136,10 +136,13 @@ class GraphWriter:
             self._nodes, name, inputs, outputs, list(self._initializers.values())
         )
         opsets = [helper.make_opsetid("", self.opset)]
+        version = helper.find_min_ir_version_for(opsets)
+        domains = sorted({node.domain for node in self._nodes} - {""})
+        opsets += [helper.make_opsetid(domain, 1) for domain in domains]
         model = helper.make_model(
             graph,
             opset_imports=opsets,
-            ir_version=helper.find_min_ir_version_for(opsets),
+            ir_version=version,
             producer_name="opweld bench/models",
         )
         path.write_bytes(model.SerializeToString(deterministic=True))

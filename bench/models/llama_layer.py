@@ -113,13 +113,13 @@ def _write_weights(weights: WeightFile, config: Config) -> None:
             random(f"{path}.{name}.weight", shape, 0.0, 0.02 * (4096 / config.hidden) ** 0.5)
         for name in ("input_layernorm", "post_attention_layernorm"):
             random(f"{path}.{name}.weight", [config.hidden], 1.0, 0.1)
-    for name, table in _rotary_tables(config).items():
+    for name, table in rotary_tables(config).items():
         weights.add(f"rotary.{name}", table.astype(dtype))
         # Models built on rotate-half keep each angle twice, once for either half of a head.
         weights.add(f"rotary.{name}.twice", np.concatenate([table, table], axis=1).astype(dtype))
 
 
-def _rotary_tables(config: Config) -> dict[str, np.ndarray]:
+def rotary_tables(config: Config) -> dict[str, np.ndarray]:
     """Cosine and sine of position / base^(2 i / head), [positions, head / 2]."""
     exponents = np.arange(0, config.head, 2, dtype=np.float64) / config.head
     positions = np.arange(config.positions, dtype=np.float64)
@@ -144,6 +144,30 @@ def _write_model(folder: Path, config: Config, variant: Variant, weights: Weight
     return path
 
 
+def attention_part(
+    spelling: Spelling, path: str, hidden: str, past: Sequence[str], present: Sequence[str]
+) -> str:
+    """Norm, attention and residual of the layer whose weights' names begin with `path`."""
+    graph = spelling.graph
+    normed = norm(spelling, f"{path}.input_layernorm", hidden)
+    query, key, value = (_linear(graph, f"{path}.self_attn.{part}_proj", normed) for part in "qkv")
+    with graph.scope("self_attn"):
+        context = spelling.attention(query, key, value, past, present)
+    return graph.node("Add", hidden, _linear(graph, f"{path}.self_attn.o_proj", context))
+
+
+def norm(spelling: Spelling, module: str, tensor: str) -> str:
+    """The norm of that name, in the spelling's operators."""
+    with spelling.graph.scope(module.rsplit(".", maxsplit=1)[1]):
+        return spelling.norm(tensor, spelling.graph.weight(f"{module}.weight"))
+
+
+def _linear(graph: GraphWriter, module: str, tensor: str) -> str:
+    # Scopes begin below the layer: model.layers.0.mlp.up_proj.
+    with graph.scope("/".join(module.split(".")[3:])):
+        return graph.node("MatMul", tensor, graph.weight(f"{module}.weight"))
+
+
 def _decoder_layer(
     spelling: Spelling,
     layer: int,
@@ -156,28 +180,15 @@ def _decoder_layer(
     graph = spelling.graph
     with graph.scope(f"model/layers.{layer}"):
         path = f"model.layers.{layer}"
-
-        def linear(module: str, tensor: str) -> str:
-            with graph.scope(module.replace(".", "/")):
-                return graph.node("MatMul", tensor, graph.weight(f"{path}.{module}.weight"))
-
-        def norm(module: str, tensor: str) -> str:
-            with graph.scope(module):
-                return spelling.norm(tensor, graph.weight(f"{path}.{module}.weight"))
-
-        normed = norm("input_layernorm", hidden)
-        query, key, value = (linear(f"self_attn.{part}_proj", normed) for part in "qkv")
-        with graph.scope("self_attn"):
-            context = spelling.attention(query, key, value, past, present)
-        hidden = graph.node("Add", hidden, linear("self_attn.o_proj", context))
-        normed = norm("post_attention_layernorm", hidden)
-        gate = linear("mlp.gate_proj", normed)
+        hidden = attention_part(spelling, path, hidden, past, present)
+        normed = norm(spelling, f"{path}.post_attention_layernorm", hidden)
+        gate = _linear(graph, f"{path}.mlp.gate_proj", normed)
         with graph.scope("mlp/act_fn"):
             gate = spelling.silu(gate)
-        up = linear("mlp.up_proj", normed)
+        up = _linear(graph, f"{path}.mlp.up_proj", normed)
         with graph.scope("mlp"):
             product = graph.node("Mul", gate, up)
-        reduced = linear("mlp.down_proj", product)
+        reduced = _linear(graph, f"{path}.mlp.down_proj", product)
         return graph.node("Add", hidden, reduced, outputs=[output])
 
 

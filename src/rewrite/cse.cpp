@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 #include <unordered_map>
 
 namespace opweld {
@@ -12,10 +13,24 @@ std::size_t combine(std::size_t seed, std::size_t value) {
   return seed ^ (value + 0x9e3779b97f4a7c15ULL + (seed << 6) + (seed >> 2));
 }
 
-// Attributes are left to the comparison: most nodes with equal operator and operands have equal
-// ones.
+// Ends of a constant's bytes. A large model has thousands of constants of one shape, and no
+// operands tell them apart; all of their bytes would be all of the weights.
+std::size_t hash_of_ends(const Tensor& value) {
+  constexpr std::size_t kHashed = 64;
+  const auto bytes = static_cast<std::size_t>(value.num_bytes());
+  const auto* const begin = reinterpret_cast<const char*>(value.data());
+  const std::size_t size = std::min(kHashed, bytes);
+  const std::hash<std::string_view> hash_text;
+  return combine(hash_text({begin, size}), hash_text({begin + (bytes - size), size}));
+}
+
+// Other attributes are left to the comparison: most nodes with equal operator and operands have
+// equal ones.
 std::size_t hash(const Node& node) {
   std::size_t result = std::hash<std::string>{}(node.op());
+  if (node.op() == "constant") {
+    result = combine(result, hash_of_ends(node.attributes().tensor("value")));
+  }
   for (const Value* operand : node.operands()) {
     result = combine(result, std::hash<const void*>{}(operand));
   }
