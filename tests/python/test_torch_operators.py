@@ -209,6 +209,18 @@ def test_other_floats(group: str, dtype: torch.dtype) -> None:
     assert compiled.eager == {}
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_numbers_beside_halves_are_rounded_where_atens_are(dtype: torch.dtype) -> None:
+    x = torch.tensor([0.1, 0.3, 0.7], dtype=dtype)
+
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        return [x == 0.1, x < 0.3, x >= 0.7, x.clamp(0.3, 0.3), x * 0.1 * 7, x + 1e-3]
+
+    compiled = Compiled(function)
+    with torch.no_grad():
+        assert_same(compiled(x), function(x))
+
+
 def test_special_values() -> None:
     values = torch.tensor([float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-42])
     x = values.repeat(9, 1)

@@ -127,14 +127,19 @@ def minimum(e: Emitter, result: torch.Tensor, a: Operand, b: Operand) -> GraphTe
     return _binary(e, "min", name_of(result.dtype), a, b)
 
 
+def _rounded(e: Emitter, name: str, dtype: str, a: Operand, b: Operand) -> GraphTensor:
+    """In `dtype`, to which ATen here rounds a number first, unlike in arithmetic."""
+    return e.op(name, e.operand(a, dtype), e.operand(b, dtype))
+
+
 def _clip(
     e: Emitter, dtype: str, x: GraphTensor, low: Operand | None, high: Operand | None
 ) -> GraphTensor:
     # ATen's order: a low bound above the high one gives the high one.
     if low is not None:
-        x = _binary(e, "max", dtype, x, low)
+        x = _rounded(e, "max", dtype, x, low)
     if high is not None:
-        x = _binary(e, "min", dtype, x, high)
+        x = _rounded(e, "min", dtype, x, high)
     return x
 
 
@@ -184,7 +189,7 @@ def _comparison(name: str) -> None:
         if dtype == "bool":
             dtype = "u8"
             a, b = (int(each) if is_number(each) else e.cast(each, "u8") for each in (a, b))
-        return _binary(e, name, dtype, a, b)
+        return _rounded(e, name, dtype, a, b)
 
     translates(*COMPARISONS[name])(translation)
 
