@@ -55,4 +55,17 @@ using NodeMaker =
 // Without a maker every node must state its result types, and any operator goes.
 Expected<Graph> parse_graph_text(std::string_view text, const NodeMaker& maker = {});
 
+// A value that statements may read as `%name`; a null one reads as an absent operand.
+struct NamedValue {
+  std::string name;
+  Value* value;
+};
+
+// What stands between the braces of a graph, for a part of one that exists: statements, whose nodes
+// `maker` puts into `graph`, and `return %a, %b`. Sizes may speak of the symbols that the shapes of
+// `values` speak of. The names of the text are its own: no value gets one. Gives what is returned.
+Expected<std::vector<Value*>> parse_statements(std::string_view text, Graph& graph,
+                                               const std::vector<NamedValue>& values,
+                                               const NodeMaker& maker);
+
 }  // namespace opweld

@@ -28,6 +28,9 @@ class TextCursor {
   // surrounding space. The end stays.
   std::string_view take_raw(std::string_view ends);
 
+  // Moves on by so many characters, which the caller has read by itself.
+  void skip(std::size_t count) { position_ += count; }
+
   Status expect(char wanted);
   Status expect_word(std::string_view wanted);
   // "..." with the escapes \" \\ \n \t \xHH.

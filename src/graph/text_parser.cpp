@@ -36,7 +36,11 @@ std::string quoting(std::string_view text, std::string_view what, const Error& e
 
 class Parser {
  public:
-  Parser(std::string_view text, const NodeMaker& maker) : cursor_(text), maker_(maker) {}
+  Parser(std::string_view text, const NodeMaker& maker)
+      : cursor_(text), maker_(maker), graph_(own_graph_) {}
+  // Statements that go into `graph`.
+  Parser(std::string_view text, const NodeMaker& maker, Graph& graph)
+      : cursor_(text), maker_(maker), graph_(graph) {}
 
   Expected<Graph> parse() {
     OPWELD_CHECK(cursor_.expect_word("graph"));
@@ -55,6 +59,33 @@ class Parser {
       return cursor_.error("expected the end of the text, found {}", cursor_.next_text());
     }
     return std::move(graph_);
+  }
+
+  Expected<std::vector<Value*>> parse_statements(const std::vector<NamedValue>& values) {
+    for (const NamedValue& each : values) {
+      values_[each.name] = each.value;
+      if (each.value == nullptr) continue;
+      std::vector<std::shared_ptr<const SymbolInfo>> symbols;
+      for (const Dim& size : each.value->shape()) size.collect_symbols(symbols);
+      for (const auto& symbol : symbols) {
+        if (symbols_.find(symbol->name) == nullptr) OPWELD_CHECK(symbols_.add(*symbol));
+      }
+    }
+    while (!cursor_.take_word("return")) {
+      if (cursor_.at_end()) return cursor_.error("expected a statement, or 'return' and values");
+      OPWELD_CHECK(cursor_.take_word("assume") ? parse_assumption() : parse_node());
+    }
+    std::vector<Value*> results;
+    do {
+      const std::size_t start = cursor_.position();
+      OPWELD_TRY(Value* const value, defined_value());
+      if (value == nullptr) return cursor_.error_at(start, "an absent operand cannot be returned");
+      results.push_back(value);
+    } while (cursor_.take(','));
+    if (!cursor_.at_end()) {
+      return cursor_.error("expected the end of the text, found {}", cursor_.next_text());
+    }
+    return results;
   }
 
  private:
@@ -153,7 +184,7 @@ class Parser {
     if (!values_.emplace(name.key, value).second) {
       return cursor_.error_at(name.position, fmt::format("{} is defined twice", excerpt(name.key)));
     }
-    value->set_name(name.name);
+    if (&graph_ == &own_graph_) value->set_name(name.name);
     return {};
   }
 
@@ -430,7 +461,8 @@ class Parser {
 
   TextCursor cursor_;
   const NodeMaker& maker_;
-  Graph graph_;
+  Graph own_graph_;
+  Graph& graph_;
   SymbolTable symbols_;
   std::unordered_map<std::string, Value*> values_;
   std::int64_t budget_ = kTensorBudget;
@@ -440,6 +472,12 @@ class Parser {
 
 Expected<Graph> parse_graph_text(std::string_view text, const NodeMaker& maker) {
   return Parser(text, maker).parse();
+}
+
+Expected<std::vector<Value*>> parse_statements(std::string_view text, Graph& graph,
+                                               const std::vector<NamedValue>& values,
+                                               const NodeMaker& maker) {
+  return Parser(text, maker, graph).parse_statements(values);
 }
 
 }  // namespace opweld

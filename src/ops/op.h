@@ -3,6 +3,7 @@
 // Adding an operator means writing one file with its OpDef and adding one line to registry.cpp.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,6 +85,15 @@ struct EvalContext {
   std::int64_t bf16_weight_keys = 0;  // of an attention; see ReferenceOptions
 };
 
+// Where an operator comes from that is not built in.
+struct OpOrigin {
+  std::string plugin;   // as it calls itself
+  std::string version;  // likewise
+  std::string path;     // of the library
+  // Everything that the operator declares, as text: equal where it means the same.
+  std::string declaration = {};
+};
+
 struct OpDef {
   std::string_view name;
   std::string_view summary;  // one sentence with shapes and the source of the formula
@@ -93,14 +103,14 @@ struct OpDef {
 
   // Result types; errors say which operand disagrees and why. Attribute and operand schema has been
   // checked before. Never null.
-  Expected<std::vector<TensorType>> (*infer)(const OpContext&);
+  std::function<Expected<std::vector<TensorType>>(const OpContext&)> infer;
 
   // Contents of result 0 when operands' contents are known (shape arithmetic); may be null.
-  std::optional<std::vector<Dim>> (*contents)(const OpContext&) = nullptr;
+  std::function<std::optional<std::vector<Dim>>(const OpContext&)> contents = nullptr;
 
   // Plain loops with double (int64) accumulation: the oracle. Errors only for data-dependent faults
   // (an index out of range). Never null except for Source operators handled by the evaluator.
-  Status (*evaluate)(const EvalContext&) = nullptr;
+  std::function<Status(const EvalContext&)> evaluate = nullptr;
 
   // Whether `evaluate` looks at the bits of elements, so that it must be given each tensor in the
   // dtype that its value declares, even where floats are evaluated in f64 throughout.
@@ -109,14 +119,24 @@ struct OpDef {
   // Pointwise: the result element in terms of operand elements (already converted to
   // compute_dtype(operand dtype)); result of type compute_dtype(result dtype), not yet rounded to
   // storage. Null for other traits.
-  Expr (*scalar)(const OpContext&, ExprPool&, std::span<const Expr> arguments) = nullptr;
+  std::function<Expr(const OpContext&, ExprPool&, std::span<const Expr> arguments)> scalar =
+      nullptr;
 
   // Composite: builds the same result from other operators, before `node` in its graph, and returns
   // the replacement values. Null for other traits.
-  Expected<std::vector<Value*>> (*body)(Graph&, const Node& node) = nullptr;
+  std::function<Expected<std::vector<Value*>>(Graph&, const Node& node)> body = nullptr;
+
+  // The user's own code for what `scalar` or `body` says as well, to compare the two; operands and
+  // results have the dtypes that the graph declares. Null where there is no such code, or where it
+  // is what `evaluate` calls.
+  std::function<Status(const EvalContext&)> kernel = nullptr;
+
+  // Null for built-in operators.
+  const OpOrigin* origin = nullptr;
 };
 
-// The definition of a built-in operator; null when there is none of that name.
+// The definition of an operator, built in or registered (ops/register.h); null when there is none
+// of that name.
 const OpDef* find_op(std::string_view name);
 // Asserts that it exists: for nodes that passed the verifier.
 const OpDef& op_def(const Node& node);

@@ -1,8 +1,13 @@
 #include <algorithm>
+#include <atomic>
 #include <cassert>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <unordered_map>
 
 #include "ops/families.h"
+#include "ops/register.h"
 
 namespace opweld {
 namespace {
@@ -23,7 +28,12 @@ struct Registry {
   std::vector<const OpDef*> sorted;
 };
 
-Registry build_registry() {
+void sort_by_name(Registry& registry) {
+  std::sort(registry.sorted.begin(), registry.sorted.end(),
+            [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
+}
+
+Registry built_in() {
   Registry registry;
   for (OpFamily* family : kFamilies) {
     for (const OpDef& def : family()) {
@@ -32,14 +42,30 @@ Registry build_registry() {
       registry.sorted.push_back(&def);
     }
   }
-  std::sort(registry.sorted.begin(), registry.sorted.end(),
-            [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
+  sort_by_name(registry);
   return registry;
 }
 
-const Registry& registry() {
-  static const Registry instance = build_registry();
+// Readers never wait: whoever registers operators puts a new registry in place of the old one,
+// which stays, since somebody may be reading it.
+struct Registries {
+  std::mutex adding;
+  std::vector<std::unique_ptr<const Registry>> all;  // the last one holds
+  std::atomic<const Registry*> current;
+
+  Registries() {
+    all.push_back(std::make_unique<const Registry>(built_in()));
+    current = all.back().get();
+  }
+};
+
+Registries& registries() {
+  static Registries instance;
   return instance;
+}
+
+const Registry& registry() {
+  return *registries().current.load(std::memory_order_acquire);
 }
 
 }  // namespace
@@ -58,6 +84,49 @@ const OpDef& op_def(const Node& node) {
 
 std::span<const OpDef* const> all_ops() {
   return registry().sorted;
+}
+
+Status register_ops(std::span<const OpDef* const> defs) {
+  Registries& known = registries();
+  const std::lock_guard lock(known.adding);
+  auto extended = std::make_unique<Registry>(*known.all.back());
+  for (const OpDef* def : defs) {
+    assert(def->origin != nullptr);
+    const auto [at, fresh] = extended->by_name.emplace(def->name, def);
+    if (!fresh) {
+      const OpOrigin* const other = at->second->origin;
+      if (other == nullptr) return fail("operator '{}' is built in", def->name);
+      if (other == def->origin) return fail("operator '{}' is defined twice", def->name);
+      return fail("operator '{}' is defined by plugin '{}' ({}) already", def->name, other->plugin,
+                  other->path);
+    }
+    extended->sorted.push_back(def);
+  }
+  sort_by_name(*extended);
+  known.all.push_back(std::move(extended));
+  known.current.store(known.all.back().get(), std::memory_order_release);
+  return {};
+}
+
+std::string what_to_declare(const OpDef& def) {
+  if (def.origin == nullptr || def.trait != FusionTrait::Opaque) return {};
+  return fmt::format(
+      "custom operator '{}' of plugin '{}' ({}) declares neither an expression nor a body, so that "
+      "nothing is known of its inside; it would fuse with an OpweldOp.expression, if each element "
+      "of its result follows from one element of each operand, or an OpweldOp.body of known "
+      "operators",
+      def.name, def.origin->plugin, def.origin->path);
+}
+
+std::string declarations_in(const Graph& graph) {
+  std::map<std::string_view, const OpOrigin*> found;
+  for (const auto& node : graph.nodes()) {
+    const OpDef* const def = find_op(node->op());
+    if (def != nullptr && def->origin != nullptr) found.emplace(def->name, def->origin);
+  }
+  std::string text;
+  for (const auto& [name, origin] : found) text += origin->declaration + "\n";
+  return text;
 }
 
 }  // namespace opweld

@@ -35,47 +35,6 @@ bool is_compute_type(DType type) {
   return compute_dtype(type) == type;
 }
 
-// Whether `kind` may be applied to arguments of type `type`.
-[[maybe_unused]] bool admits(ExprKind kind, DType type) {
-  const bool real = is_float(type);
-  const bool integer = is_integer(type);
-  switch (kind) {
-    case ExprKind::Exp:
-    case ExprKind::Log:
-    case ExprKind::Sqrt:
-    case ExprKind::Rsqrt:
-    case ExprKind::Tanh:
-    case ExprKind::Erf:
-    case ExprKind::Sigmoid:
-    case ExprKind::Sin:
-    case ExprKind::Cos:
-    case ExprKind::Floor:
-    case ExprKind::Ceil:
-    case ExprKind::Round:
-    case ExprKind::Reciprocal:
-    case ExprKind::Fma:
-    case ExprKind::IsNan:
-    case ExprKind::IsInf:
-      return real;
-    case ExprKind::And:
-    case ExprKind::Or:
-    case ExprKind::Xor:
-    case ExprKind::Not:
-      return !real;
-    case ExprKind::ShiftLeft:
-    case ExprKind::ShiftRight:
-      return integer;
-    case ExprKind::Eq:
-    case ExprKind::Ne:
-    case ExprKind::Lt:
-    case ExprKind::Le:
-    case ExprKind::Select:
-      return true;
-    default:
-      return real || integer;
-  }
-}
-
 DType result_type(ExprKind kind, DType argument_type) {
   switch (kind) {
     case ExprKind::Eq:
@@ -123,6 +82,46 @@ bool is_nan(DType type, ScalarValue value) {
 }
 
 }  // namespace
+
+bool admits(ExprKind kind, DType type) {
+  const bool real = is_float(type);
+  const bool integer = is_integer(type);
+  switch (kind) {
+    case ExprKind::Exp:
+    case ExprKind::Log:
+    case ExprKind::Sqrt:
+    case ExprKind::Rsqrt:
+    case ExprKind::Tanh:
+    case ExprKind::Erf:
+    case ExprKind::Sigmoid:
+    case ExprKind::Sin:
+    case ExprKind::Cos:
+    case ExprKind::Floor:
+    case ExprKind::Ceil:
+    case ExprKind::Round:
+    case ExprKind::Reciprocal:
+    case ExprKind::Fma:
+    case ExprKind::IsNan:
+    case ExprKind::IsInf:
+      return real;
+    case ExprKind::And:
+    case ExprKind::Or:
+    case ExprKind::Xor:
+    case ExprKind::Not:
+      return !real;
+    case ExprKind::ShiftLeft:
+    case ExprKind::ShiftRight:
+      return integer;
+    case ExprKind::Eq:
+    case ExprKind::Ne:
+    case ExprKind::Lt:
+    case ExprKind::Le:
+    case ExprKind::Select:
+      return true;
+    default:
+      return real || integer;
+  }
+}
 
 int arity(ExprKind kind) {
   switch (kind) {

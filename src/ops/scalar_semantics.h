@@ -7,6 +7,10 @@
 
 namespace opweld {
 
+// Whether `kind`, which is not Convert or Store, may be applied to arguments of a compute type; for
+// Select, to what it chooses between.
+bool admits(ExprKind kind, DType type);
+
 // The value of a Constant.
 ScalarValue value_of_constant(const ExprNode& node);
 
