@@ -9,6 +9,7 @@
 #include "fusion/planner.h"
 #include "graph/text.h"
 #include "ops/builder.h"
+#include "ops/register.h"
 #include "report/account.h"
 #include "report/usual_sizes.h"
 #include "rewrite/in_place.h"
@@ -183,6 +184,9 @@ class Compiler {
     for (const std::string& line : tuning_lines(plan, version, planned.tunable)) {
       log.line(LogLevel::Info, line);
     }
+    for (const std::string& note : planned.notes) {
+      log.line(LogLevel::Info, "AutoFusion: " + note);
+    }
   }
 
   // With the block sizes that were measured for kernels like this one.
@@ -230,7 +234,9 @@ class Compiler {
   Status lower_kernels(PlanVersion& version, std::size_t index) {
     for (Kernel& kernel : version.plan.kernels) {
       ExecutableKernel executable;
-      if (kernel.kind != KernelKind::Extern) {
+      if (kernel.kind == KernelKind::Extern) {
+        executable.why_call = what_to_declare(op_def(*kernel.nodes.front()));
+      } else {
         auto lowered = lower(kernel, index, version.kernels.size());
         if (lowered) {
           executable.program = std::move(lowered->program);

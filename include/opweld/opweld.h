@@ -5,6 +5,7 @@
 #include "opweld/functions.h"
 #include "opweld/graph_builder.h"
 #include "opweld/model.h"
+#include "opweld/plugin.h"
 #include "opweld/program.h"
 #include "opweld/result.h"
 #include "opweld/tensor.h"

@@ -26,7 +26,7 @@ constexpr Reason kReasons[] = {
      "Nothing to do; the detail says which spaces differ."},
     {ReasonCode::Opaque, "F-OPAQUE",
      "One of the operators is run by a call and has no inside to join.",
-     "For a custom operator, declare a fusion trait or a body."},
+     "For a custom operator, declare an expression or a body (docs/custom-operators.md)."},
     {ReasonCode::SideEffect, "F-SIDE-EFFECT",
      "The one operator writes into a cache in place, which must be done before the other reads it.",
      "Nothing to do; what makes the new rows can be welded to their writing all the same."},

@@ -2,6 +2,7 @@
 
 #include "rewrite/cse.h"
 #include "rewrite/dce.h"
+#include "rewrite/expand_custom.h"
 #include "rewrite/find_layers.h"
 #include "rewrite/fold_constants.h"
 #include "rewrite/merge_projections.h"
@@ -20,11 +21,12 @@ namespace opweld {
 
 std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
   std::vector<RewritePass> passes = {
-      {"find-layers", find_layers},              // block 0, block 1 ... where names tell of none
-      {"fold-constants", fold_constants},        // 2 + 3 -> 5
-      {"simplify", simplify},                    // pow(x, 2) -> x * x
-      {"cse", eliminate_common_subexpressions},  // one of each equal node stays
-      {"dce", eliminate_dead_code},              // unread nodes go
+      {"expand-custom", expand_custom_operators},  // those with a body become it
+      {"find-layers", find_layers},                // block 0, block 1 ... where names tell of none
+      {"fold-constants", fold_constants},          // 2 + 3 -> 5
+      {"simplify", simplify},                      // pow(x, 2) -> x * x
+      {"cse", eliminate_common_subexpressions},    // one of each equal node stays
+      {"dce", eliminate_dead_code},                // unread nodes go
   };
   if (options.raise && !options.strict) {
     passes.insert(

@@ -37,7 +37,8 @@ TEST(Why, AnOperatorThatIsKeptApart) {
   EXPECT_THAT(
       answer.rule,
       AllOf(StartsWith("Its producer '/act/Mul_1' is kept apart by F-OPAQUE: "), EndsWith(").")));
-  EXPECT_EQ(answer.change, "For a custom operator, declare a fusion trait or a body.");
+  EXPECT_EQ(answer.change,
+            "For a custom operator, declare an expression or a body (docs/custom-operators.md).");
 }
 
 TEST(Why, NeighboursThatShareAKernel) {

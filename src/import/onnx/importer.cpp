@@ -261,8 +261,8 @@ Expected<Values> Importer::build(const onnx::NodeProto& node, const Values& oper
 Expected<Values> Importer::call_handler(const onnx::NodeProto& node, const Values& operands,
                                         Place& place) {
   const std::string domain = normal_domain(node.domain());
-  const OperatorRule* rule = find_operator(domain, node.op_type());
-  if (rule == nullptr) return fail("{}", reason_unsupported(domain, node.op_type()));
+  const std::optional<OperatorRule> rule = find_operator(domain, node.op_type());
+  if (!rule) return fail("{}", reason_unsupported(domain, node.op_type()));
   const auto opset = place.opsets.find(domain);
   if (opset == place.opsets.end() && domain.empty()) {
     return fail("the model does not say which opset of the standard operators it uses");

@@ -77,6 +77,12 @@ bool NodeContext::has_attribute(std::string_view name) const {
                      [&](const auto& attribute) { return attribute.name() == name; });
 }
 
+std::vector<std::string> NodeContext::attribute_names() const {
+  std::vector<std::string> names;
+  for (const auto& attribute : node_.attribute()) names.push_back(attribute.name());
+  return names;
+}
+
 const onnx::AttributeProto* NodeContext::find(std::string_view name, int type) {
   for (const auto& attribute : node_.attribute()) {
     if (attribute.name() != name) continue;

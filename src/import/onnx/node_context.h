@@ -70,6 +70,7 @@ class NodeContext {
   // ---- attributes ----
 
   [[nodiscard]] bool has_attribute(std::string_view name) const;
+  [[nodiscard]] std::vector<std::string> attribute_names() const;
   std::int64_t integer(std::string_view name, std::int64_t otherwise);
   double real(std::string_view name, double otherwise);
   std::string text(std::string_view name, std::string_view otherwise);

@@ -40,7 +40,7 @@ class Surveyor {
       return;
     }
     const bool is_if = domain.empty() && node.op_type() == "If";
-    if (is_if || find_operator(domain, node.op_type()) != nullptr) return;
+    if (is_if || find_operator(domain, node.op_type())) return;
     Survey::Unsupported& entry = survey_.unsupported[name];
     if (entry.count++ > 0) return;
     entry.why = reason_unsupported(domain, node.op_type());

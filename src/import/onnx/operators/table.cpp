@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "ops/op.h"
+
 namespace opweld {
 namespace {
 
@@ -83,9 +85,14 @@ bool is_same_in_old_opsets(std::string_view op) {
          std::end(kOldOperators);
 }
 
-const OperatorRule* find_operator(std::string_view domain, std::string_view op) {
-  const auto found = rules().find({domain, op});
-  return found == rules().end() ? nullptr : found->second;
+std::optional<OperatorRule> find_operator(std::string_view domain, std::string_view op) {
+  if (const auto found = rules().find({domain, op}); found != rules().end()) return *found->second;
+  if (domain.empty()) return std::nullopt;
+  const OpDef* const custom = find_op(qualified_name(domain, op));
+  if (custom == nullptr || custom->origin == nullptr) return std::nullopt;
+  OperatorRule rule{custom->name, import_custom_operator, custom->name, 0, kAny};
+  rule.domain = custom->name.substr(0, domain.size());
+  return rule;
 }
 
 std::vector<std::string> operator_names() {
@@ -102,7 +109,8 @@ std::string_view reason_unsupported(std::string_view domain, std::string_view op
     }
     return "no such operator is supported";
   }
-  return "operators of this domain are not known and the model holds no function of that name";
+  return "operators of this domain are not known and the model holds no function of that name; a "
+         "plugin can define it (--plugin LIBRARY, opweld/custom_op.h)";
 }
 
 std::string qualified_name(std::string_view domain, std::string_view op) {

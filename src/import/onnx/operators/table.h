@@ -1,6 +1,7 @@
 // The ONNX operators that can be imported, family by family.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,10 +40,14 @@ OperatorFamily reduction_operators;
 OperatorFamily shape_operators;
 OperatorFamily slice_operators;
 
-// Null if the operator cannot be imported. `domain` is empty for the standard operators.
-const OperatorRule* find_operator(std::string_view domain, std::string_view op);
+// Of any operator of a plugin: OperatorRule::target says which.
+Expected<Values> import_custom_operator(NodeContext& context);
 
-// The qualified names of all that find_operator() knows, sorted.
+// Nothing if the operator cannot be imported. `domain` is empty for the standard operators. Those
+// of plugins are found as well; what the rule points to lives as long as the process.
+std::optional<OperatorRule> find_operator(std::string_view domain, std::string_view op);
+
+// The qualified names of those that are built in, sorted.
 std::vector<std::string> operator_names();
 
 // Whether the operator has meant the same from opset 1 up to the oldest one that is supported
