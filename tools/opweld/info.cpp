@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "import/onnx/import.h"
+#include "plugins.h"
 
 namespace opweld::cli {
 
@@ -37,12 +38,15 @@ void print_json(const ModelInfo& info) {
 Command add_info(CLI::App& app) {
   struct Options {
     std::string model;
+    std::vector<std::string> plugins;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
   app.add_option("model", options->model, "ONNX file")->required();
+  add_plugin_option(app, options->plugins);
   app.add_flag("--json", options->json, "Print JSON for scripts");
   return [options]() -> Status {
+    OPWELD_CHECK(load_plugins(options->plugins));
     OPWELD_TRY(const ModelInfo info, inspect_onnx(options->model));
     if (options->json) {
       print_json(info);

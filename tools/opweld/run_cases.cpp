@@ -14,6 +14,7 @@
 
 #include "commands.h"
 #include "import/onnx/import.h"
+#include "plugins.h"
 #include "runtime/compare.h"
 #include "session.h"
 
@@ -177,14 +178,17 @@ class Cases {
 Command add_run_cases(CLI::App& app) {
   struct Options {
     std::string list;
+    std::vector<std::string> plugins;
     int threads = 1;
     bool json = true;
   };
   auto options = std::make_shared<Options>();
   app.add_option("list", options->list, "JSON list of cases")->required();
+  add_plugin_option(app, options->plugins);
   app.add_option("--threads", options->threads, "Threads to run on")->check(CLI::Range(1, 1024));
   app.add_flag("--json", options->json, "One line of JSON a case and level (the only form)");
   return [options]() -> Status {
+    OPWELD_CHECK(load_plugins(options->plugins));
     OPWELD_TRY(const std::vector<Case> cases, read_list(options->list));
     Cases runner(options->threads);
     for (const Case& test : cases) runner.run(test);

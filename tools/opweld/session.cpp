@@ -9,6 +9,7 @@
 #include <set>
 
 #include "ops/reference.h"
+#include "plugins.h"
 #include "report/require.h"
 #include "report/usual_sizes.h"
 #include "rewrite/in_place.h"
@@ -22,6 +23,7 @@ namespace opweld::cli {
 void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("model", options.model, "ONNX file, or a graph in its textual form (.graph)")
       ->required();
+  add_plugin_option(command, options.plugins);
   command.add_option("--dim", options.dims,
                      "Size of a free dimension, as NAME=SIZE; may be repeated. Others: 1 for a "
                      "batch, else 128");
@@ -131,6 +133,7 @@ Status declare_in_place(Graph& graph, const std::string& pair) {
 }  // namespace
 
 Expected<Graph> load_model(const ModelOptions& options) {
+  OPWELD_CHECK(load_plugins(options.plugins));
   OPWELD_TRY(Graph graph, load_graph(options.model));
   for (const std::string& pair : options.in_place) OPWELD_CHECK(declare_in_place(graph, pair));
   return graph;

@@ -19,6 +19,7 @@ namespace opweld::cli {
 // Flags shared by the subcommands that compile.
 struct ModelOptions {
   std::string model;
+  std::vector<std::string> plugins;
   std::vector<std::string> dims;      // "seq=128"
   std::vector<std::string> in_place;  // "present_key=past_key"
   std::string fusion = "auto";
@@ -46,7 +47,7 @@ struct InputOptions {
 void add_model_options(CLI::App& command, ModelOptions& options);
 void add_input_options(CLI::App& command, InputOptions& options);
 
-// The model, with what is declared of it.
+// The model, with what is declared of it, once the plugins are loaded.
 Expected<Graph> load_model(const ModelOptions& options);
 
 Expected<std::map<std::string, std::int64_t>> parse_dims(const std::vector<std::string>& dims);

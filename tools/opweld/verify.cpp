@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "commands.h"
+#include "custom_check.h"
 #include "kernel_check.h"
 #include "ops/reference.h"
 #include "runtime/compare.h"
@@ -113,7 +114,8 @@ Expected<LaunchVerdict> judge_launch(Executable& executable, const Outputs& inpu
 
 // What differs first, and where; empty when all agrees.
 std::string describe_fault(std::span<const Verdict> verdicts, const KernelCheck& kernels,
-                           const std::optional<LaunchVerdict>& launch) {
+                           const std::optional<LaunchVerdict>& launch, const CustomCheck& custom) {
+  if (!custom.first_fault.empty()) return "custom operator " + custom.first_fault;
   const auto faulty = std::find_if(verdicts.begin(), verdicts.end(),
                                    [](const Verdict& verdict) { return !verdict.fault.empty(); });
   std::string text = "a kernel differs from its operators";
@@ -125,7 +127,7 @@ std::string describe_fault(std::span<const Verdict> verdicts, const KernelCheck&
 
 nlohmann::ordered_json to_json(std::span<const Verdict> verdicts, const KernelCheck& kernels,
                                const std::optional<LaunchVerdict>& launch,
-                               const std::string& fault) {
+                               const CustomCheck& custom, const std::string& fault) {
   nlohmann::ordered_json report = {{"outputs", nlohmann::ordered_json::array()}};
   for (const Verdict& verdict : verdicts) {
     report["outputs"].push_back({{"name", verdict.name},
@@ -140,19 +142,28 @@ nlohmann::ordered_json to_json(std::span<const Verdict> verdicts, const KernelCh
                                {"barriers", launch->stats.barriers},
                                {"identical", launch->fault.empty()}};
   }
+  if (custom.compared > 0) {
+    report["custom_operators"] = {{"compared", custom.compared}, {"differ", custom.differ}};
+  }
   report["equal"] = fault.empty();
   if (!kernels.first_fault().empty()) report["first_difference"] = kernels.first_fault();
   return report;
 }
 
 void print(std::span<const Verdict> verdicts, const KernelCheck& kernels,
-           const std::optional<LaunchVerdict>& launch) {
+           const std::optional<LaunchVerdict>& launch, const CustomCheck& custom) {
   for (const Verdict& verdict : verdicts) {
     fmt::print("{}: largest difference to unfused {:.3g}, to the reference {:.3g}{}\n",
                verdict.name, verdict.to_unfused, verdict.to_reference,
                verdict.fault.empty() ? "" : "  DIFFERS");
   }
   fmt::print("{}\n", kernels.summary());
+  if (custom.compared > 0) {
+    fmt::print("{} custom operator{} compared with what {} declare{}: {}\n", custom.compared,
+               custom.compared == 1 ? "" : "s", custom.compared == 1 ? "it" : "they",
+               custom.compared == 1 ? "s" : "",
+               custom.differ == 0 ? "the same values" : fmt::format("{} DIFFER", custom.differ));
+  }
   if (!launch) return;
   fmt::print("{} kernels in {} launch{} with {} barriers: {}\n", launch->stats.kernels,
              launch->stats.launches, launch->stats.launches == 1 ? "" : "es",
@@ -166,8 +177,9 @@ struct VerifyCommand {
   // What has to agree: the rewritten graph with the model, both in f64; each kernel with its
   // operators in f64, on the inputs that the kernel had; where tolerances hold for the whole, the
   // outputs from end to end; and, where one is asked for, a single launch with kernels run apart,
-  // to the bit. In strict numerics fused results must be the bits of unfused ones; where they are,
-  // it is the unfused kernels, an operator each, that are held to their operators.
+  // to the bit; and the code of a custom operator with its expression or body. In strict numerics
+  // fused results must be the bits of unfused ones; where they are, it is the unfused kernels, an
+  // operator each, that are held to their operators.
   Status operator()() const {
     OPWELD_TRY(const Graph graph, load_model(model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
@@ -206,11 +218,12 @@ struct VerifyCommand {
     if (model.single_launch) {
       OPWELD_TRY(launch, judge_launch(fused.executable, tensors, fused_outputs));
     }
-    const std::string fault = describe_fault(verdicts, kernels, launch);
+    OPWELD_TRY(const CustomCheck custom, check_custom_operators(graph, tensors));
+    const std::string fault = describe_fault(verdicts, kernels, launch, custom);
     if (model.json) {
-      fmt::print("{}\n", to_json(verdicts, kernels, launch, fault).dump());
+      fmt::print("{}\n", to_json(verdicts, kernels, launch, custom, fault).dump());
     } else {
-      print(verdicts, kernels, launch);
+      print(verdicts, kernels, launch, custom);
     }
     if (!fault.empty()) return fail("{}", fault);
     return {};

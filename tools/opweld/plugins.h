@@ -1,0 +1,17 @@
+// Plugins with custom operators, which have to be loaded before a model is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "support/expected.h"
+
+namespace opweld::cli {
+
+void add_plugin_option(CLI::App& command, std::vector<std::string>& plugins);
+
+// For the rest of the process.
+Status load_plugins(const std::vector<std::string>& plugins);
+
+}  // namespace opweld::cli
