@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "rewrite/expert_spellings.h"
 #include "rewrite/raise/experts.h"
 #include "rewrite/raising.h"
