@@ -11,7 +11,7 @@ python=.venv/bin/python
 base_packages=(
   git g++ cmake ninja-build ccache
   llvm-19-dev libonnx-dev libprotobuf-dev protobuf-compiler
-  libcli11-dev libfmt-dev nlohmann-json3-dev libexpected-dev libzip-dev
+  libcli11-dev libfmt-dev nlohmann-json3-dev libexpected-dev libzip-dev libxxhash-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   clang-format-19 clang-tidy-19 shellcheck
   python3-dev python3-venv

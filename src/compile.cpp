@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "codegen/cpu/kernel.h"
+#include "fusion/plan_record.h"
 #include "fusion/planner.h"
 #include "graph/text.h"
 #include "ops/builder.h"
@@ -96,8 +97,9 @@ class Compiler {
                                                      : Executable::GraphConstants::Release);
       return executable ? Status() : tl::unexpected(executable.error());
     }));
-    return Compiled{std::move(*executable), std::move(times_), std::move(planned.tunable),
-                    std::move(planned.notes), std::move(planned.history)};
+    return Compiled{std::move(*executable),     std::move(times_),
+                    std::move(planned.tunable), std::move(planned.notes),
+                    std::move(planned.history), found_};
   }
 
  private:
@@ -156,9 +158,24 @@ class Compiler {
             return tile::estimate(std::move(kernel), target_);
           });
     });
-    OPWELD_TRY(auto plans, plan_versions(graph, planning));
+    OPWELD_TRY(auto plans, kept_or_new_plans(graph, planning));
     for (FusionPlan& plan : plans) versions.push_back({std::move(plan), {}});
     return {};
+  }
+
+  Expected<std::vector<FusionPlan>> kept_or_new_plans(const Graph& graph,
+                                                      const PlanOptions& planning) {
+    if (options_.kept == nullptr) return plan_versions(graph, planning);
+    const std::string key = planning_key(graph, planning, options_.strict ? "strict" : "default");
+    if (const auto record = options_.kept->find(key)) {
+      if (auto plans = parse_plan_record(graph, *record)) {
+        found_.plan = true;
+        return std::move(*plans);
+      }
+    }
+    auto plans = plan_versions(graph, planning);
+    if (plans) options_.kept->store(key, plan_record(graph, *plans));
+    return plans;
   }
 
   // What was decided, as far as the environment asks for it.
@@ -262,6 +279,7 @@ class Compiler {
   Status generate(std::vector<PlanVersion>& versions) {
     cpu::KernelCompiler::Options options;
     options.threads = threads_;
+    options.kept = options_.kept.get();
     OPWELD_TRY(cpu::KernelCompiler compiler, cpu::KernelCompiler::create(target_, options));
     std::vector<const tile::TileProgram*> programs;
     std::vector<ExecutableKernel*> owners;
@@ -274,6 +292,8 @@ class Compiler {
     }
     OPWELD_TRY(const auto compiled, compiler.compile(programs));
     for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->code = compiled[i];
+    found_.functions = compiler.made().found;
+    found_.all_functions = compiler.made().functions;
     return {};
   }
 
@@ -305,6 +325,7 @@ class Compiler {
   std::vector<TunableKernel> tunable_;
   std::vector<std::string> notes_;
   std::optional<History> history_;
+  Compiled::Found found_;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "rewrite/history.h"
 #include "runtime/executable.h"
+#include "support/disk_cache.h"
 #include "support/expected.h"
 #include "target/target.h"
 #include "tune/tuning.h"
@@ -40,6 +41,8 @@ struct CompileOptions {
   // What was measured on this machine, for kernels to take their block sizes from; null: these
   // follow from the target alone. Entries that a kernel does not offer count for nothing.
   std::shared_ptr<const Tuning> tuning;
+  // Where plans and machine code of earlier compilations are looked for, and kept; may be null.
+  std::shared_ptr<DiskCache> kept;
 
   // Called as each pass begins, with its name; for progress on a terminal. May be empty.
   std::function<void(std::string_view pass)> progress;
@@ -70,6 +73,13 @@ struct Compiled {
   // copied although they need not be.
   std::vector<std::string> notes;
   std::optional<History> history;  // where it was asked for
+  // What `kept` had already.
+  struct Found {
+    bool plan = false;
+    int functions = 0;  // of all_functions, which were not made anew
+    int all_functions = 0;
+  };
+  Found found;
 
   [[nodiscard]] double seconds() const;
   // "Tuning: FusedKernel_3 (matmul + gelu): panels 4, 7.2 % faster than the default at s = 128",

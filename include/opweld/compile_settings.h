@@ -53,6 +53,11 @@ struct CompileSettings {
   // The sizes to measure at: those that the model will mostly run with. Where none is given, 1 for
   // a batch and 128 for anything else. A name that the model lacks is a usage error.
   SymbolValues tune_sizes = {};
+
+  // Whether plans and machine code are taken from the cache folder where an earlier compilation of
+  // the same build of Opweld left them, and left there for later ones: a second start is several
+  // times as fast. Nothing is where this is false, and where OPWELD_COMPILED is 0.
+  bool cached = true;
 };
 
 }  // namespace opweld

@@ -1,6 +1,7 @@
 #include "opweld/model.h"
 
 #include "api/convert.h"
+#include "compile_cache.h"
 #include "graph/text.h"
 #include "load.h"
 #include "ops/builder.h"
@@ -173,6 +174,7 @@ Result<Program> Model::compile(const CompileSettings& settings) const {
     }
   }
   if (settings.tuned) options.tuning = stored_tuning(settings.target);
+  if (settings.cached) options.kept = compile_cache();
   if (settings.tune_seconds > 0) {
     auto tuning = tuned_for(graph, settings, options);
     if (!tuning) return tuning.error().with_context("tuning");

@@ -8,6 +8,7 @@
 
 #include "graph/convert.h"
 #include "graph/number_text.h"
+#include "support/digest.h"
 
 namespace opweld {
 namespace {
@@ -96,19 +97,6 @@ std::string hex_text(const Tensor& tensor) {
     text += kDigits[byte & 15];
   }
   return text;
-}
-
-// FNV-1a over words of 8 bytes: enough to tell two weights apart in a dump.
-std::uint64_t content_hash(const Tensor& tensor) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  const auto bytes = static_cast<std::size_t>(tensor.num_bytes());
-  for (std::size_t i = 0; i < bytes; i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, tensor.data() + i, std::min<std::size_t>(8, bytes - i));
-    hash = (hash ^ word) * 0x100000001b3;
-    hash ^= hash >> 32;
-  }
-  return hash;
 }
 
 // ---- reading ----
@@ -270,7 +258,9 @@ std::string tensor_text(const Tensor& tensor, bool full) {
   }
   if (is_splat(tensor)) return fmt::format("{} splat {}", type, element_text(tensor, 0));
   if (full) return fmt::format("{} bytes \"{}\"", type, hex_text(tensor));
-  return fmt::format("{} hash \"{:016x}\"", type, content_hash(tensor));
+  const std::string_view bytes(reinterpret_cast<const char*>(tensor.data()),
+                               static_cast<std::size_t>(tensor.num_bytes()));
+  return fmt::format("{} hash \"{}\"", type, digest(bytes));
 }
 
 Expected<Tensor> parse_tensor(TextCursor& cursor, DType dtype, std::int64_t& budget) {

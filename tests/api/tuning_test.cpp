@@ -7,7 +7,7 @@
 #include "compute.h"
 #include "opweld/functions.h"
 #include "opweld/model.h"
-#include "tune/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace opweld {
 namespace {

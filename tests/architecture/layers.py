@@ -33,7 +33,8 @@ LIBRARY_HOMES = {
     "llvm/": ("target", "codegen/cpu"),
     "onnx/": ("import/onnx",),
     "google/protobuf/": ("import/onnx",),
-    "nlohmann/json.hpp": ("tune", "report"),
+    "nlohmann/json.hpp": ("fusion", "tune", "report"),
+    "xxhash.h": ("support",),
     "CLI/": (),
 }
 

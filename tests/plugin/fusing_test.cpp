@@ -7,6 +7,7 @@
 #include <random>
 
 #include "compile.h"
+#include "fusion/plan_record.h"
 #include "graph/text.h"
 #include "ops/run_op.h"
 #include "plugin/plugins.h"
@@ -219,6 +220,16 @@ TEST_F(Fusing, ConstantsAreFoldedByEveryForm) {
   EXPECT_THAT(program.executable.versions()[0].plan.kernels, SizeIs(1));
   EXPECT_THAT(values_of(run(program, {floats({3}, {0, 0, 0})})[0]),
               ::testing::ElementsAre(3, 5, 7));
+}
+
+// The name alone would let a plan outlive what it was made for.
+TEST_F(Fusing, APlanIsKeptUnderWhatItsOperatorsDeclare) {
+  const Graph graph = parsed("graph (%x: i32[n]) { %y = test.sample.Square(%x) return %y }");
+  const Target target = host_target();
+  PlanOptions options;
+  options.target = &target;
+  EXPECT_THAT(planning_key(graph, options, ""),
+              HasSubstr(find_op("test.sample.Square")->origin->declaration));
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ def test_the_cache_is_measured(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "file").write_bytes(b"x" * 123_456)
     value = findings(OPWELD_CACHE_DIR=str(tmp_path))["cache folder"]["value"]
-    assert value == f"{tmp_path}, 123.5 kB, 0 measured block sizes for this machine"
+    told = f"{tmp_path}, 123.5 kB, 0 measured block sizes for this machine, 0 B of plans and code"
+    assert value == told
     new = tmp_path / "not" / "yet"
     assert findings(OPWELD_CACHE_DIR=str(new))["cache folder"]["value"] == f"{new}, not made yet"
     assert not new.exists()

@@ -8,9 +8,9 @@
 #include "ops/builder.h"
 #include "ops/reference.h"
 #include "runtime/compare.h"
+#include "temporary_folder.h"
 #include "tune/example_inputs.h"
 #include "tune/kernel_trial.h"
-#include "tune/temporary_folder.h"
 
 namespace opweld::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "tune/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace opweld::testing {
 namespace {

@@ -61,6 +61,7 @@ struct BenchCommand {
   bool compare = false;
   bool profile = false;
   bool paced = false;
+  bool cache = false;
   std::string trace;
 
   Status operator()() const {
@@ -157,6 +158,9 @@ struct BenchCommand {
                                      {"threads", compiled.executable.threads()},
                                      {"compile_seconds", compiled.seconds()}};
       for (const PassTime& each : compiled.times) json["passes"][each.pass] = each.seconds;
+      json["found"] = {{"plan", compiled.found.plan},
+                       {"functions", compiled.found.functions},
+                       {"all_functions", compiled.found.all_functions}};
       json.update(counts_json(stats));
       OPWELD_TRY(json["memory"],
                  memory_json(compiled.executable, tensors, contestant.single_launch));
@@ -267,6 +271,9 @@ struct BenchCommand {
 Command add_bench(CLI::App& app) {
   auto command = std::make_shared<BenchCommand>();
   add_model_options(app, command->model);
+  app.add_flag("--cache", command->cache,
+               "Take plans and code from the cache folder, as other commands do: the time of "
+               "compiling is then that of a second start");
   add_input_options(app, command->inputs);
   app.add_option("--repeats", command->repeats, "Timed runs, of which the median is told")
       ->check(CLI::Range(1, 100000));
@@ -280,7 +287,10 @@ Command add_bench(CLI::App& app) {
                "One run for each line of standard input, its seconds as the answer");
   add_trace_option(app, command->trace);
   app.add_option("--output", command->output, "With --paced: keep the outputs of the first run");
-  return [command] { return (*command)(); };
+  return [command] {
+    command->model.no_cache = command->model.no_cache || !command->cache;
+    return (*command)();
+  };
 }
 
 }  // namespace opweld::cli

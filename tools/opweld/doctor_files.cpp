@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "compile_cache.h"
 #include "doctor.h"
 #include "report/account.h"
 #include "report/model_names.h"
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "OPWELD_";
 constexpr const char* kVariables[] = {"OPWELD_LOG_LEVEL", "OPWELD_LOG_FILE", "OPWELD_CACHE_DIR",
-                                      "OPWELD_TUNED"};
+                                      "OPWELD_COMPILED", "OPWELD_TUNED"};
 
 std::optional<std::string> variable(const char* name) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
@@ -105,6 +106,10 @@ std::vector<Finding> examine_environment() {
   if (const auto value = variable("OPWELD_CACHE_DIR")) {
     findings.push_back({"OPWELD_CACHE_DIR", *value});
   }
+  if (const auto value = variable("OPWELD_COMPILED")) {
+    findings.push_back({"OPWELD_COMPILED", *value});
+    if (*value == "0") findings.back().note = "every start compiles anew";
+  }
   if (const auto value = variable("OPWELD_TUNED")) {
     findings.push_back({"OPWELD_TUNED", *value});
     if (*value == "0") findings.back().note = "block sizes that were measured are left aside";
@@ -128,7 +133,8 @@ Finding examine_cache() {
   Finding finding{"cache folder", folder};
   if (folder.empty()) {
     finding.value = "none";
-    finding.note = "what --tune measures is not kept; set OPWELD_CACHE_DIR or HOME";
+    finding.note =
+        "neither compiled code nor what --tune measures is kept; set OPWELD_CACHE_DIR or HOME";
     return finding;
   }
   std::error_code error;
@@ -137,12 +143,17 @@ Finding examine_cache() {
     finding.value += fmt::format(", {}, {} measured block size{} for this machine",
                                  human_bytes(static_cast<double>(bytes_in(folder))), tuning.size(),
                                  tuning.size() == 1 ? "" : "s");
+    if (const auto cache = compile_cache()) {
+      const DiskCache::Content kept = cache->content();
+      finding.value +=
+          fmt::format(", {} of plans and code", human_bytes(static_cast<double>(kept.bytes)));
+    }
   } else {
     finding.value += ", not made yet";
   }
   if (const std::string why = why_not_writable(folder); !why.empty()) {
     finding.problem = fmt::format(
-        "what --tune measures cannot be kept there ({}); set "
+        "neither compiled code nor what --tune measures can be kept there ({}); set "
         "OPWELD_CACHE_DIR to a folder that can be written to",
         why);
   }

@@ -25,7 +25,9 @@ constexpr const char* kDescription =
     "  OPWELD_LOG_LEVEL  1: a line for every kernel that fuses operators; 0: and for every edge,\n"
     "                    with the reason where it was not fused; 2 (default): none\n"
     "  OPWELD_LOG_FILE   append these lines to a file instead of standard error\n"
-    "  OPWELD_CACHE_DIR  keep what --tune measures in this folder instead of ~/.cache/opweld\n"
+    "  OPWELD_CACHE_DIR  keep compiled code, and what --tune measures, in this folder instead of\n"
+    "                    ~/.cache/opweld\n"
+    "  OPWELD_COMPILED   0: compile anew and keep nothing, as --no-cache does\n"
     "  OPWELD_TUNED      0: leave what was measured before aside, as --no-tuned does\n";
 
 int run_command(int argc, char** argv) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <set>
 
+#include "compile_cache.h"
 #include "ops/reference.h"
 #include "plugins.h"
 #include "report/require.h"
@@ -86,6 +87,9 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_flag("--no-tuned", options.no_tuned,
                    "Leave what was measured before aside: block sizes follow from the hardware's "
                    "description alone");
+  command.add_flag("--no-cache", options.no_cache,
+                   "Plan and generate code anew, whatever earlier runs have left of both in the "
+                   "cache folder, and leave nothing there");
   command
       .add_option(
           "--require", options.require,
@@ -222,6 +226,7 @@ CompileOptions compile_options(const ModelOptions& options, FusionLevel level,
     fmt::print(stderr, "{}\n", text);
   };
   if (!options.no_tuned) compiling.tuning = stored_tuning(options.target);
+  if (!options.no_cache) compiling.kept = compile_cache();
   return compiling;
 }
 

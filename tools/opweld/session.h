@@ -35,6 +35,7 @@ struct ModelOptions {
   bool tune = false;
   double tune_seconds = 60;
   bool no_tuned = false;
+  bool no_cache = false;
   std::vector<std::string> require;  // patterns of fusions that must be there
 };
 

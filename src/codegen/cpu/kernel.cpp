@@ -12,6 +12,7 @@
 
 #include "codegen/cpu/emit_program.h"
 #include "codegen/cpu/jit_llvm.h"
+#include "support/digest.h"
 #include "support/function_ref.h"
 
 namespace opweld::cpu {
@@ -31,11 +32,14 @@ struct KernelCompiler::Impl {
   bool has_matrix_unit;
   Options options;
   std::unordered_map<std::string, Function> functions;  // by canonical text
-  int next_number = 0;
+  std::atomic<int> found{0};  // of the functions, those that were kept from before
 
   // Well-formed, and for this target.
   [[nodiscard]] Status check(const tile::TileProgram& program) const;
-  Expected<Function> compile(const tile::TileProgram& program, const std::string& symbol);
+  Expected<Function> compile(const tile::TileProgram& program, const std::string& text);
+  // Adds the code of the function to `jit`: as it was kept, else newly made.
+  Status add_code(const tile::TileProgram& program, const std::string& text,
+                  const std::string& symbol);
   Expected<std::unique_ptr<llvm::Module>> make_module(const tile::TileProgram& program,
                                                       llvm::LLVMContext& context, bool optimize);
 };
@@ -139,12 +143,31 @@ Status KernelCompiler::Impl::check(const tile::TileProgram& program) const {
   return fail("kernel '{}' needs a matrix unit, which the target lacks", program.name);
 }
 
-Expected<Function> KernelCompiler::Impl::compile(const tile::TileProgram& program,
-                                                 const std::string& symbol) {
+Status KernelCompiler::Impl::add_code(const tile::TileProgram& program, const std::string& text,
+                                      const std::string& symbol) {
+  const JitTarget& target = jit->target();
+  const std::string key =
+      fmt::format("code by LLVM {} for {} {} {} {}\n{}", llvm_version(), target.cpu,
+                  target.features, target.vector_bits, has_matrix_unit, text);
+  if (options.kept != nullptr) {
+    if (const auto object = options.kept->find(key)) {
+      ++found;
+      return jit->add_object(*object, symbol);
+    }
+  }
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = new_module(*jit, context, symbol);
   emit_program(program, vector_bits, *module, symbol);
-  OPWELD_CHECK(add_module(*jit, std::move(module)));
+  OPWELD_TRY(const std::string object, add_module(*jit, std::move(module)));
+  if (options.kept != nullptr) options.kept->store(key, object);
+  return {};
+}
+
+Expected<Function> KernelCompiler::Impl::compile(const tile::TileProgram& program,
+                                                 const std::string& text) {
+  // By what it does, since kept code has its name in it.
+  const std::string symbol = "kernel_" + digest(text);
+  OPWELD_CHECK(add_code(program, text, symbol));
   OPWELD_TRY(void* const address, jit->lookup(symbol));
   return reinterpret_cast<Function>(address);
 }
@@ -154,7 +177,6 @@ Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::com
   struct Job {
     const tile::TileProgram* program;
     std::string text;
-    std::string symbol;
     Expected<Function> function = nullptr;
   };
   std::vector<Job> jobs;
@@ -166,10 +188,10 @@ Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::com
   }
   for (std::size_t i = 0; i < programs.size(); ++i) {
     if (impl_->functions.contains(texts[i]) || !queued.insert(texts[i]).second) continue;
-    jobs.push_back({programs[i], texts[i], fmt::format("kernel_{}", impl_->next_number++)});
+    jobs.push_back({programs[i], texts[i]});
   }
   for_each_in_parallel(jobs.size(), impl_->options.threads, [&](std::size_t i) {
-    jobs[i].function = impl_->compile(*jobs[i].program, jobs[i].symbol);
+    jobs[i].function = impl_->compile(*jobs[i].program, jobs[i].text);
   });
   for (Job& job : jobs) {
     if (!job.function) return tl::unexpected(job.function.error().with_context(job.program->name));
@@ -183,6 +205,10 @@ Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::com
     kernels.push_back(std::move(kernel));
   }
   return kernels;
+}
+
+KernelCompiler::Made KernelCompiler::made() const {
+  return {static_cast<int>(impl_->functions.size()), impl_->found};
 }
 
 Expected<std::unique_ptr<llvm::Module>> KernelCompiler::Impl::make_module(

@@ -10,6 +10,7 @@
 
 #include "support/compiled_dim.h"
 #include "support/dim.h"
+#include "support/disk_cache.h"
 #include "support/expected.h"
 #include "target/target.h"
 #include "tile/tile_ir.h"
@@ -54,6 +55,8 @@ class KernelCompiler {
  public:
   struct Options {
     int threads = 1;  // compile on this many threads
+    // Where machine code is looked for before it is made, and kept once it is; may be null.
+    DiskCache* kept = nullptr;
   };
   static Expected<KernelCompiler> create(const Target& target, const Options& options);
   KernelCompiler(KernelCompiler&&) noexcept;
@@ -62,6 +65,13 @@ class KernelCompiler {
 
   Expected<std::vector<std::shared_ptr<const CompiledKernel>>> compile(
       std::span<const tile::TileProgram* const> programs);
+
+  // Functions that compile() has made so far, and those of them that were found ready.
+  struct Made {
+    int functions = 0;
+    int found = 0;
+  };
+  [[nodiscard]] Made made() const;
 
   // LLVM IR and assembly of a program as it would be compiled, for dumps and evidence.
   Expected<std::string> llvm_ir(const tile::TileProgram& program, bool optimized = true);

@@ -1,0 +1,169 @@
+#include "fusion/plan_record.h"
+
+#include <random>
+
+#include "fusion/planning.h"
+#include "fusion/random_model.h"
+
+namespace opweld::testing {
+namespace {
+
+constexpr unsigned kGraphs = 100;
+
+void expect_equal(const Verdict& a, const Verdict& b) {
+  EXPECT_EQ(a.value, b.value);
+  EXPECT_EQ(a.producer, b.producer);
+  EXPECT_EQ(a.consumer, b.consumer);
+  EXPECT_EQ(a.code, b.code);
+  EXPECT_EQ(a.detail, b.detail);
+  EXPECT_EQ(a.bytes_saved, b.bytes_saved);
+  EXPECT_EQ(a.flops_added, b.flops_added);
+  EXPECT_EQ(a.kernel, b.kernel);
+}
+
+void expect_equal(const Kernel& a, const Kernel& b) {
+  EXPECT_EQ(a.id, b.id);
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.kind, b.kind);
+  EXPECT_EQ(a.nodes, b.nodes);
+  EXPECT_EQ(a.inputs, b.inputs);
+  EXPECT_EQ(a.constants, b.constants);
+  EXPECT_EQ(a.outputs, b.outputs);
+  EXPECT_EQ(a.scope, b.scope);
+  EXPECT_EQ(a.label, b.label);
+}
+
+void expect_equal(const FusionPlan& a, const FusionPlan& b) {
+  EXPECT_EQ(a.level, b.level);
+  EXPECT_EQ(a.more_when_larger, b.more_when_larger);
+  EXPECT_EQ(a.search.greedy_seconds, b.search.greedy_seconds);
+  EXPECT_EQ(a.search.seconds, b.search.seconds);
+  EXPECT_EQ(a.search.regions, b.search.regions);
+  EXPECT_EQ(a.search.improved, b.search.improved);
+  EXPECT_EQ(a.search.siblings, b.search.siblings);
+  ASSERT_EQ(a.conditions.size(), b.conditions.size());
+  for (std::size_t i = 0; i < a.conditions.size(); ++i) {
+    EXPECT_EQ(a.conditions[i].size, b.conditions[i].size);
+    EXPECT_EQ(a.conditions[i].least, b.conditions[i].least);
+    EXPECT_EQ(a.conditions[i].what, b.conditions[i].what);
+  }
+  ASSERT_EQ(a.kernels.size(), b.kernels.size());
+  for (std::size_t i = 0; i < a.kernels.size(); ++i) expect_equal(a.kernels[i], b.kernels[i]);
+  ASSERT_EQ(a.aliases.size(), b.aliases.size());
+  for (std::size_t i = 0; i < a.aliases.size(); ++i) {
+    EXPECT_EQ(a.aliases[i].result, b.aliases[i].result);
+    EXPECT_EQ(a.aliases[i].source, b.aliases[i].source);
+  }
+  ASSERT_EQ(a.verdicts.size(), b.verdicts.size());
+  for (std::size_t i = 0; i < a.verdicts.size(); ++i) expect_equal(a.verdicts[i], b.verdicts[i]);
+}
+
+std::vector<FusionPlan> plans_of(const Graph& graph) {
+  const Target target = host_target();
+  PlanOptions options;
+  options.target = &target;
+  options.oracle = schedules_for(target);
+  return plan_versions(graph, options).value();
+}
+
+TEST(PlanRecord, GivesBackEveryPartOfEveryPlan) {
+  int versions = 0;
+  int conditions = 0;
+  for (unsigned seed = 0; seed < kGraphs; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = RandomModel(seed).make();
+    const std::vector<FusionPlan> plans = plans_of(graph);
+    const auto read = parse_plan_record(graph, plan_record(graph, plans));
+    ASSERT_TRUE(read);
+    ASSERT_EQ(read->size(), plans.size());
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      expect_equal(plans[i], (*read)[i]);
+      conditions += static_cast<int>(plans[i].conditions.size());
+    }
+    versions += static_cast<int>(plans.size());
+  }
+  EXPECT_GT(versions, static_cast<int>(kGraphs)) << "some graphs have two plans";
+  EXPECT_GT(conditions, 0);
+}
+
+// Sizes that were given up as too large to say are nobody's to compare.
+TEST(PlanRecord, ReadsSizesBeyondEveryShape) {
+  const Graph graph = parse_graph(R"(graph g(%x: f32[n]) {
+    %y = exp(%x)
+    %z = neg(%y)
+    return %z as "z"
+  })")
+                          .value();
+  std::vector<FusionPlan> plans = plans_of(graph);
+  plans[0].verdicts[0].flops_added = Dim::overflow();
+  const auto read = parse_plan_record(graph, plan_record(graph, plans));
+  ASSERT_TRUE(read);
+  EXPECT_TRUE((*read)[0].verdicts[0].flops_added.is_overflow());
+}
+
+TEST(PlanRecord, OfAnotherGraphIsRefused) {
+  const Graph graph = RandomModel(1).make();
+  const std::string record = plan_record(graph, plans_of(graph));
+  EXPECT_FALSE(parse_plan_record(RandomModel(2).make(), record));
+}
+
+// Whatever stands in the text, the answer is a sound plan or none.
+TEST(PlanRecord, WhatIsNoRecordIsRefused) {
+  const Graph graph = RandomModel(3).make();
+  const std::string record = plan_record(graph, plans_of(graph));
+  for (const char* text : {"", "{}", "[]", "null", "[1]", "[{}]", "\xff"}) {
+    EXPECT_FALSE(parse_plan_record(graph, text)) << text;
+  }
+  std::mt19937 random(1);
+  constexpr int kMutations = 2000;
+  for (int i = 0; i < kMutations; ++i) {
+    std::string text = record;
+    const auto at = static_cast<std::size_t>(random()) % text.size();
+    text[at] = "0123456789-[]{},\"a"[random() % 18];
+    if (i % 4 == 0) text.resize(at);
+    const auto read = parse_plan_record(graph, text);
+    if (!read) continue;
+    for (const FusionPlan& plan : *read) ASSERT_EQ(check_plan(graph, plan), "");
+  }
+}
+
+TEST(PlanRecord, TheKeyHoldsAllThatPlansDependOn) {
+  const Target target = host_target();
+  PlanOptions options;
+  options.target = &target;
+  const auto graph = [](const char* size) {
+    return parse_graph(fmt::format(R"(graph g(%x: f32[n, {0}]) {{
+      %c = constant {{value = f32[{0}] random 1}}
+      %y = add(%x, %c)
+      return %y as "y"
+    }})",
+                                   size))
+        .value();
+  };
+  const std::string key = planning_key(graph("100"), options, "");
+  EXPECT_EQ(planning_key(graph("100"), options, ""), key);
+  EXPECT_NE(planning_key(graph("101"), options, ""), key);
+  EXPECT_NE(planning_key(graph("100"), options, "strict"), key);
+  const auto differs = [&](const auto& change) {
+    PlanOptions other = options;
+    Target other_target = target;
+    other.target = &other_target;
+    change(other, other_target);
+    EXPECT_NE(planning_key(graph("100"), other, ""), key);
+  };
+  differs([](PlanOptions& other, Target&) { other.level = FusionLevel::Ops; });
+  differs([](PlanOptions& other, Target&) { other.rules = RuleSet::Linear; });
+  differs([](PlanOptions& other, Target&) { other.without = {KernelKind::Chain}; });
+  differs([](PlanOptions& other, Target&) { ++other.max_nodes; });
+  differs([](PlanOptions& other, Target&) { ++other.max_tensors; });
+  differs([](PlanOptions& other, Target&) { ++other.nominal_size; });
+  differs([](PlanOptions& other, Target&) { other.attention_chains = true; });
+  differs([](PlanOptions& other, Target&) { other.search = false; });
+  differs([](PlanOptions&, Target& other) { other.features += ",+sse"; });
+  differs([](PlanOptions&, Target& other) { ++other.cores; });
+  differs([](PlanOptions&, Target& other) { other.l2_bytes *= 2; });
+  differs([](PlanOptions&, Target& other) { other.bandwidth *= 2; });
+}
+
+}  // namespace
+}  // namespace opweld::testing
