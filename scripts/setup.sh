@@ -108,6 +108,19 @@ setup_python() {
   done
 }
 
+# PyTorch, and the models that it is tested with. Where the index has its build for CUDA only, that
+# loads no more than its dependencies let it, and they are several gigabytes.
+setup_torch() {
+  setup_python torch
+  local stamp=.venv/opweld-torch-loads
+  [ ! "$stamp" -nt .venv/opweld-torch.sha256 ] || return 0
+  if ! "$python" -c 'import torch' 2>/dev/null; then
+    say "installing the libraries that this build of PyTorch loads"
+    "$python" -m pip install -qq --disable-pip-version-check -r requirements/torch.txt
+  fi
+  touch "$stamp"
+}
+
 setup() {
   mkdir -p "$cache"
   setup_packages base "${base_packages[@]}"
