@@ -37,6 +37,7 @@ void bind_types(nb::module_& module);
 void bind_model(nb::module_& module);
 void bind_program(nb::module_& module);
 void bind_builder(nb::module_& module);
+void bind_plugin(nb::module_& module);
 void bind_verify(nb::module_& module);
 void bind_sample(nb::module_& module);
 

@@ -11,6 +11,7 @@ NB_MODULE(_core, module) {
   opweld::python::bind_program(module);
   opweld::python::bind_model(module);
   opweld::python::bind_builder(module);
+  opweld::python::bind_plugin(module);
   opweld::python::bind_verify(module);
   opweld::python::bind_sample(module);
 }

@@ -18,7 +18,18 @@ numpy only to hand out arrays to those who gave some.
 
 from typing import TYPE_CHECKING, Any
 
-from opweld._core import DType, Error, GraphBuilder, GraphTensor, RunReport, TensorInfo, UsageError
+from opweld._core import (
+    DType,
+    Error,
+    GraphBuilder,
+    GraphTensor,
+    PluginInfo,
+    RunReport,
+    TensorInfo,
+    UsageError,
+    load_plugin,
+    loaded_plugins,
+)
 from opweld.account import Account
 from opweld.program import Model, Program, Stats, compile, load, parse
 
@@ -32,6 +43,7 @@ __all__ = [
     "GraphBuilder",
     "GraphTensor",
     "Model",
+    "PluginInfo",
     "Program",
     "RunReport",
     "Stats",
@@ -41,6 +53,8 @@ __all__ = [
     "custom_op",
     "explain",
     "load",
+    "load_plugin",
+    "loaded_plugins",
     "parse",
 ]
 

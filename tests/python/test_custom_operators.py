@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -222,3 +223,38 @@ def test_code_that_fails_is_an_error_that_names_node_and_plugin(tmp_path: Path) 
         assert says in message
         assert f"test.faulty.{op} '/it'" in message
         assert f"(plugin 'faulty', {FAULTY})" in message
+
+
+def test_the_python_package_loads_plugins(model: Path) -> None:
+    """In a process of its own, since a plugin stays for as long as its process lives."""
+    script = """
+import sys, opweld
+model, example, broken = sys.argv[1:]
+try:
+    opweld.load(model)
+except opweld.Error as error:
+    assert "SoftCap" in str(error), error
+else:
+    raise SystemExit("it loads without the plugin")
+try:
+    opweld.load_plugin(broken)
+except opweld.Error as error:
+    assert broken in str(error), error
+else:
+    raise SystemExit("what is broken loads")
+plugin = opweld.load_plugin(example)
+assert plugin.operators[0] == "com.example.SoftCap", plugin.operators
+assert [each.path for each in opweld.loaded_plugins()] == [plugin.path]
+program = opweld.compile(model)
+print(program.explain(n=8))
+"""
+    environment = os.environ | {"PYTHONPATH": str(BUILD / "release" / "python")}
+    result = subprocess.run(
+        [sys.executable, "-c", script, str(model), str(EXAMPLE), str(BROKEN)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        env=environment,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "SoftCap" in result.stdout
