@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import numpy as np
 
 from bench.opweld_command import opweld_path
-
-MODEL = """graph g(%x: f32[rows, 24]) {
-  %w = constant {value = f32[24, 100] random 1}
-  %m = matmul(%x, %w)
-  %y = relu(%m)
-  return %y as "y"
-}"""
+from tests.python.own_cache import MODEL, OwnCache
 
 
-class Tool:
+class Tool(OwnCache):
     """The command with a cache folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.model = folder / "model.graph"
-        self.model.write_text(MODEL)
-        self.cache = folder / "cache"
-        self.environment = {**os.environ, "OPWELD_CACHE_DIR": str(self.cache)}
-        self.environment.pop("OPWELD_COMPILED", None)
+        super().__init__(folder, "OPWELD_COMPILED")
 
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
         """A call that goes on beside us."""

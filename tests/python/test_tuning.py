@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -11,25 +10,15 @@ import numpy as np
 import pytest
 
 from bench.opweld_command import opweld_path
-
-MODEL = """graph g(%x: f32[rows, 24]) {
-  %w = constant {value = f32[24, 100] random 1}
-  %m = matmul(%x, %w)
-  %y = relu(%m)
-  return %y as "y"
-}"""
+from tests.python.own_cache import OwnCache
 
 
-class Tool:
+class Tool(OwnCache):
     """The command with a cache folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.model = folder / "model.graph"
-        self.model.write_text(MODEL)
-        self.cache = folder / "cache"
+        super().__init__(folder, "OPWELD_TUNED")
         self.file = self.cache / "tuning.json"
-        self.environment = {**os.environ, "OPWELD_CACHE_DIR": str(self.cache)}
-        self.environment.pop("OPWELD_TUNED", None)
 
     def __call__(self, verb: str, *options: object, **environment: str) -> tuple[str, str]:
         """Standard output and standard error of a call that must succeed."""
