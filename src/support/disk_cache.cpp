@@ -1,13 +1,9 @@
 #include "support/disk_cache.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +11,7 @@
 #include <vector>
 
 #include "support/digest.h"
+#include "support/whole_file.h"
 
 namespace opweld {
 
@@ -38,18 +35,6 @@ Header header_of(std::string_view bytes) {
   header.size = bytes.size();
   std::ranges::copy(digest(bytes), header.digest.begin());
   return header;
-}
-
-bool write_all(int descriptor, const void* data, std::size_t size) {
-  const char* at = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t written = write(descriptor, at, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    at += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return true;
 }
 
 std::optional<std::string> read_entry(const fs::path& path) {
@@ -119,18 +104,9 @@ bool DiskCache::store(std::string_view key, std::string_view bytes) {
   const fs::path path = path_of(key);
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  std::string temporary = path.string() + ".XXXXXX";
-  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) return false;
   const Header header = header_of(bytes);
-  bool written = write_all(descriptor, &header, sizeof header) &&
-                 write_all(descriptor, bytes.data(), bytes.size());
-  written = close(descriptor) == 0 && written;
-  if (written) fs::rename(temporary, path, error);
-  if (!written || error) {
-    fs::remove(temporary, error);
-    return false;
-  }
+  const std::string_view begin(reinterpret_cast<const char*>(&header), sizeof header);
+  if (!write_whole(path.string(), {begin, bytes})) return false;
   make_room(static_cast<std::int64_t>(sizeof header + bytes.size()));
   return true;
 }

@@ -16,6 +16,8 @@
 #include <optional>
 #include <vector>
 
+#include "support/whole_file.h"
+
 namespace opweld {
 
 namespace {
@@ -137,30 +139,6 @@ class FileLock {
   int descriptor_ = -1;
 };
 
-Status write_whole(const std::string& path, const std::string& text) {
-  const auto failed = [&](const std::string& what) {
-    const int why = errno;
-    return fail("cannot write '{}': {}", what, std::strerror(why));
-  };
-  std::string temporary = path + ".XXXXXX";
-  const int descriptor = mkstemp(temporary.data());
-  if (descriptor < 0) return failed(temporary);
-  constexpr mode_t kMode = 0644;  // as any file; mkstemp keeps it to its owner
-  bool written = fchmod(descriptor, kMode) == 0;
-  std::string_view rest = text;
-  while (written && !rest.empty()) {
-    const ssize_t count = write(descriptor, rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    written = count > 0;
-    if (written) rest.remove_prefix(static_cast<std::size_t>(count));
-  }
-  written = close(descriptor) == 0 && written;
-  if (written && std::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  auto error = failed(path);
-  unlink(temporary.c_str());
-  return error;
-}
-
 }  // namespace
 
 std::string kernel_class(const Kernel& kernel, const tile::BlockingChoices& choices, int threads,
@@ -215,7 +193,7 @@ Status store_tuning(const std::string& folder, const std::string& machine, const
   for (const auto& [name, choice] : tuning) machines[machine][name] = to_json(choice);
   constexpr int kIndent = 1;
   return write_whole(file_of(folder),
-                     document.dump(kIndent, ' ', false, Json::error_handler_t::replace) + "\n");
+                     {document.dump(kIndent, ' ', false, Json::error_handler_t::replace), "\n"});
 }
 
 }  // namespace opweld
