@@ -32,6 +32,20 @@ Bindings nominal_bindings(std::span<const Dim> dims, std::int64_t nominal_size) 
   return bindings;
 }
 
+Bindings kernel_bindings(const Kernel& kernel, std::int64_t nominal_size) {
+  std::vector<Dim> sizes;
+  for (const auto* values : {&kernel.inputs, &kernel.constants, &kernel.outputs}) {
+    for (const Value* value : *values) {
+      sizes.insert(sizes.end(), value->shape().begin(), value->shape().end());
+    }
+  }
+  for (const Node* node : kernel.nodes) {
+    const Shape& shape = node->result()->shape();
+    sizes.insert(sizes.end(), shape.begin(), shape.end());
+  }
+  return nominal_bindings(sizes, nominal_size);
+}
+
 double nominal_value(const Dim& dim, std::int64_t nominal_size) {
   const auto value = dim.evaluate(nominal_bindings({&dim, 1}, nominal_size));
   return value ? static_cast<double>(*value) : HUGE_VAL;
@@ -216,6 +230,11 @@ double compute_seconds(const Work& work, const Target& target, int cores) {
   return work.tasks > 0 ? seconds * rounds / work.tasks : 0;
 }
 
+double room_in_caches(const Target& target, int cores) {
+  return target.passed_on_bytes > 0 ? static_cast<double>(target.passed_on_bytes)
+                                    : static_cast<double>(target.l2_bytes) * cores;
+}
+
 Expected<double> bytes_of(const std::vector<Value*>& values, const Bindings& sizes) {
   double bytes = 0;
   for (const Value* value : values) {
@@ -236,9 +255,7 @@ Expected<KernelCost> kernel_cost(const Kernel& kernel, const Work& work, const T
   // Of a constant a kernel may read but slices.
   const double from_memory = std::min(constants, static_cast<double>(read));
   const double passed_on = static_cast<double>(read + written) - from_memory;
-  const double room = target.passed_on_bytes > 0 ? static_cast<double>(target.passed_on_bytes)
-                                                 : static_cast<double>(target.l2_bytes) * cores;
-  const bool in_cache = passed_on <= room;
+  const bool in_cache = passed_on <= room_in_caches(target, cores);
   KernelCost cost;
   cost.memory_seconds = from_memory / target.bandwidth +
                         passed_on / (in_cache ? target.cache_bandwidth * cores : target.bandwidth);
@@ -246,6 +263,13 @@ Expected<KernelCost> kernel_cost(const Kernel& kernel, const Work& work, const T
   // A single task is nobody else's to wait for.
   cost.launch_seconds = work.tasks > 1 ? target.launch_seconds : 0;
   return cost;
+}
+
+double weight_seconds(const Work& work, const Target& target) {
+  const double weights = work.tasks > 0 ? work.streamed_weight_bytes / work.tasks : 0;
+  const bool in_cache = target.planned_only || weights <= room_in_caches(target, target.cores);
+  return work.streamed_weight_bytes /
+         (in_cache ? target.cache_bandwidth * target.cores : target.bandwidth);
 }
 
 }  // namespace opweld

@@ -61,8 +61,16 @@ struct KernelCost {
 Expected<KernelCost> kernel_cost(const Kernel& kernel, const Work& work, const Target& target,
                                  const Bindings& sizes, int threads = 0);
 
+// For the weights that a program's tasks read, each for itself, to come to the cores: from memory,
+// unless all of them have room in the cores' caches. Cores of other hardware read them at about the
+// same time, from a cache that all share (Target::planned_only).
+double weight_seconds(const Work& work, const Target& target);
+
 // Every symbol at the nominal size, as far as its range and divisibility allow that.
 Bindings nominal_bindings(std::span<const Dim> dims, std::int64_t nominal_size);
+
+// The same, for all that a kernel's sizes are made of.
+Bindings kernel_bindings(const Kernel& kernel, std::int64_t nominal_size);
 
 // With every symbol at its nominal size: a number of bytes or elements (infinite if it is beyond
 // int64), and the elements of a shape.

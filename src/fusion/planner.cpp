@@ -77,7 +77,7 @@ class Planner {
       if (kernel.kind != KernelKind::Chain || !options_.oracle) continue;
       const auto made = options_.oracle(kernel);
       if (!made) continue;  // lowering it will say so
-      auto condition = rows_asked_for(kernel.name, made->pressure);
+      auto condition = rows_asked_for(kernel, *made, *options_.target);
       if (!condition) continue;
       const auto is_same = [&](const SizeCondition& each) {
         return each.size == condition->size && each.least == condition->least;

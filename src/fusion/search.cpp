@@ -238,17 +238,7 @@ GroupCost group_cost(const Group& group, const PlanOptions& options) {
   const Kernel kernel = kernel_of(group);
   const auto estimate = options.oracle(kernel);
   if (!estimate) return kImpossible;
-  std::vector<Dim> sizes;
-  for (const auto* values : {&kernel.inputs, &kernel.constants, &kernel.outputs}) {
-    for (const Value* value : *values) {
-      sizes.insert(sizes.end(), value->shape().begin(), value->shape().end());
-    }
-  }
-  for (const Node* node : kernel.nodes) {
-    const Shape& shape = node->result()->shape();
-    sizes.insert(sizes.end(), shape.begin(), shape.end());
-  }
-  const Bindings nominal = nominal_bindings(sizes, options.nominal_size);
+  const Bindings nominal = kernel_bindings(kernel, options.nominal_size);
   const auto work = estimate->work(nominal);
   if (!work) return kImpossible;
   const auto cost = kernel_cost(kernel, *work, *options.target, nominal);

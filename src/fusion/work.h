@@ -14,6 +14,7 @@ struct Work {
   // What all tasks read and write of the kernel's tensors, each tensor once a task: with the
   // re-reads that blocking implies. Boundary bytes count each tensor once a kernel.
   double streamed_bytes = 0;
+  double streamed_weight_bytes = 0;  // of those, of packed weights
   double tasks = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "tile/work.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -54,6 +55,8 @@ double instructions_of(ExprKind kind) {
 
 // A loop of so few trips that decides what is done is walked trip by trip.
 constexpr double kWalkedTrips = 4;
+// Of more loops than any schedule nests, those beyond are taken to be read by every index.
+constexpr std::size_t kKnownLoops = 128;
 
 class WorkWalk {
  public:
@@ -65,18 +68,26 @@ class WorkWalk {
     for (std::size_t i = 0; i < program.exprs.size(); ++i) {
       const ExprNode& node = program.exprs[static_cast<Expr>(i)];
       bool reads = node.kind == ExprKind::Input;
-      for (int j = 0; j < node.num_arguments; ++j) reads = reads || reads_data(node.arguments[j]);
+      Loops loops;
+      if (node.kind == ExprKind::Loop && std::size_t(node.index) < kKnownLoops) {
+        loops.set(static_cast<std::size_t>(node.index));
+      }
+      for (int j = 0; j < node.num_arguments; ++j) {
+        reads = reads || reads_data(node.arguments[j]);
+        loops |= loops_read_[static_cast<std::size_t>(node.arguments[j])];
+      }
       reads_data_.push_back(reads);
+      loops_read_.push_back(loops);
     }
     known_.resize(program.exprs.size());
     is_made_.resize(program.exprs.size(), false);
-    decides_.resize(program.loop_names.size());
     for_each_statement(program.body, [this](const Statement& statement) {
-      const auto* condition = std::get_if<If>(&statement.node);
-      if (condition == nullptr) return;
-      for (const Expr expr : reachable_exprs(program_.exprs, condition->condition)) {
-        const ExprNode& node = program_.exprs[expr];
-        if (node.kind == ExprKind::Loop) decides_[static_cast<std::size_t>(node.index)] = true;
+      if (const auto* condition = std::get_if<If>(&statement.node)) {
+        decide_ |= loops_read_[static_cast<std::size_t>(condition->condition)];
+      } else if (const auto* loop = std::get_if<ForLoop>(&statement.node)) {
+        shape_ |= loops_read_[static_cast<std::size_t>(loop->extent)];
+      } else if (const auto* dot = std::get_if<Dot>(&statement.node)) {
+        shape_ |= loops_read_[static_cast<std::size_t>(dot->depth)];
       }
     });
   }
@@ -295,27 +306,42 @@ class WorkWalk {
 
   void visit(const ForLoop& loop, double times) {
     const double extent = value_of(loop.extent).value_or(1);
-    if (loop.kind != ForLoop::Kind::Vector) {
-      const double trips = open(loop.loop, extent, static_cast<double>(loop.step));
-      if (trips <= kWalkedTrips && decides_[static_cast<std::size_t>(loop.loop)]) {
-        for (double trip = 0; trip < trips; ++trip) {
-          OpenLoop& opened = loops_[static_cast<std::size_t>(loop.loop)];
-          opened.trips = 1;
-          set_value(opened, trip * static_cast<double>(loop.step));
-          visit(loop.body, times);
-        }
-      } else if (trips > 0) {
-        visit(loop.body, times * trips);
-      }
-    } else {
-      Variance variance(program_, loop);
-      const double lanes = loop.lanes > 0 ? loop.lanes : lanes_of(loop.body);
-      const double trips = open(loop.loop, extent, lanes);
-      const Lanes outer = std::exchange(lanes_, Lanes{&variance, extent / std::max(1.0, trips)});
-      if (trips > 0) visit(loop.body, times * trips);
-      lanes_ = outer;
+    const bool in_lanes = loop.kind == ForLoop::Kind::Vector;
+    const double vector = loop.lanes > 0 ? loop.lanes : lanes_of(loop.body);
+    const double trips = open(loop.loop, extent, in_lanes ? vector : double(loop.step));
+    if (trips > 0) {
+      around_.push_back({loop.loop, trips});
+      in_lanes ? visit_vectors(loop, extent, times) : visit_trips(loop, times);
+      around_.pop_back();
     }
     close(loop.loop);
+  }
+
+  void visit_vectors(const ForLoop& loop, double extent, double times) {
+    const double trips = around_.back().trips;
+    Variance variance(program_, loop);
+    const Lanes outer = std::exchange(lanes_, Lanes{&variance, extent / trips});
+    visit(loop.body, times * trips);
+    lanes_ = outer;
+  }
+
+  void visit_trips(const ForLoop& loop, double times) {
+    const double trips = around_.back().trips;
+    OpenLoop& opened = loops_[static_cast<std::size_t>(loop.loop)];
+    if (trips <= kWalkedTrips && is_in(decide_, loop.loop)) {
+      for (double trip = 0; trip < trips; ++trip) {
+        opened.trips = 1;
+        set_value(opened, trip * opened.step);
+        visit(loop.body, times);
+      }
+    } else if (trips > 1 && is_in(shape_, loop.loop)) {
+      // What is left for the last trip may be less than a whole block.
+      visit(loop.body, times * (trips - 1));
+      set_value(opened, (trips - 1) * opened.step);
+      visit(loop.body, times);
+    } else {
+      visit(loop.body, times * trips);
+    }
   }
 
   // As many as the widest value of the loop allows.
@@ -387,10 +413,22 @@ class WorkWalk {
     move(place, times * (in_lanes ? lanes_.active : 1));
   }
 
+  // A task has what it moved before: in loops that the place does not depend on, it goes there
+  // once.
   void move(const Access& place, double elements) {
     if (place.memory != Access::Memory::Param) return;
+    Loops read;
+    bool knows = true;
+    for (const Expr index : place.index) {
+      read |= loops_read_[static_cast<std::size_t>(index)];
+      knows = knows && !reads_data(index);
+    }
+    double times_there = 1;
+    for (const LoopAround& around : around_) {
+      if (knows && !is_in(read, around.loop)) times_there *= around.trips;
+    }
     moved_[static_cast<std::size_t>(place.target)] +=
-        elements * byte_size(memory_dtype(program_, place));
+        elements / times_there * byte_size(memory_dtype(program_, place));
   }
 
   Status sum_streamed_bytes() {
@@ -399,10 +437,24 @@ class WorkWalk {
       const Param& param = program_.params[i];
       OPWELD_TRY(const std::int64_t elements, num_elements(param.shape).evaluate(sizes_));
       const double whole = static_cast<double>(elements) * byte_size(param.dtype);
-      work_.streamed_bytes += work_.tasks * std::min(moved_[i] / work_.tasks, whole);
+      const double streamed = work_.tasks * std::min(moved_[i] / work_.tasks, whole);
+      work_.streamed_bytes += streamed;
+      if (param.packed_columns > 0) work_.streamed_weight_bytes += streamed;
     }
     return {};
   }
+
+  using Loops = std::bitset<kKnownLoops>;
+
+  static bool is_in(const Loops& loops, int loop) {
+    return std::size_t(loop) >= kKnownLoops || loops[static_cast<std::size_t>(loop)];
+  }
+
+  // An open loop of a task, and how often it goes around in all.
+  struct LoopAround {
+    int loop;
+    double trips;
+  };
 
   // Of the open vector loop.
   struct Lanes {
@@ -418,10 +470,13 @@ class WorkWalk {
   const TileProgram& program_;
   const Target& target_;
   const Bindings& sizes_;
-  std::vector<bool> reads_data_;  // by expression: whether it reads a local
-  std::vector<bool> decides_;     // by loop variable: whether a condition reads it
+  std::vector<bool> reads_data_;   // by expression: whether it reads a local
+  std::vector<Loops> loops_read_;  // by expression
+  Loops decide_;                   // that conditions read
+  Loops shape_;                    // that extents of other loops, or depths of products, read
   std::map<Expr, double> size_values_;
   std::vector<OpenLoop> loops_;  // by loop variable
+  std::vector<LoopAround> around_;
   Lanes lanes_;
   std::int64_t changes_ = 0;   // of loops' values
   std::vector<Known> known_;   // by expression

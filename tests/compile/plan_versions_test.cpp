@@ -46,9 +46,18 @@ Executable compiled_as(const std::string& text, FusionLevel level, bool strict =
   return std::move(result->executable);
 }
 
+// Rows of a task from which on the plan for many is meant.
+std::int64_t rows_asked_for() {
+  static const std::int64_t kRows = [] {
+    const Executable model = compiled_as(feed_forward(), FusionLevel::Auto);
+    return model.versions().front().plan.conditions.at(0).least;
+  }();
+  return kRows;
+}
+
 // Rows at which each core has enough of them.
 std::int64_t enough_rows() {
-  return std::int64_t{96} * host_target().cores;
+  return rows_asked_for() * host_target().cores;
 }
 
 TEST(PlanVersions, AreTwoWhereWhatPaysDependsOnTheSizes) {
@@ -180,8 +189,9 @@ TEST(PlanVersions, TheAccountSaysWhatThePlanIsFor) {
   const FusionPlan& plan = model.plan(many);
   ASSERT_THAT(conditions_log(plan, many), SizeIs(1));
   EXPECT_THAT(conditions_log(plan, many)[0],
-              ::testing::MatchesRegex("for sizes that give 96 rows of a task of FusedKernel_0 or "
-                                      "more: [0-9]+ here"));
+              ::testing::MatchesRegex(fmt::format(
+                  "for sizes that give {} rows of a task of FusedKernel_0 or more: [0-9]+ here",
+                  rows_asked_for())));
   const std::string json = explain_json(plan, many, {}).value();
   EXPECT_THAT(json, HasSubstr(R"("conditions":[{"what":"rows of a task of FusedKernel_0")"));
   const Bindings few = {{"b", 2}, {"s", 3}};
@@ -196,7 +206,8 @@ TEST(PlanVersions, ADumpTellsThemApart) {
   options.dump = [&](std::string_view, const std::string& text) { dumped = text; };
   ASSERT_TRUE(compile(parse_graph(feed_forward()).value(), options));
   EXPECT_THAT(dumped, ::testing::StartsWith("where "));
-  EXPECT_THAT(dumped, HasSubstr(std::string(" >= 96:\n") + kManyRows + "for any other sizes:\n"));
+  EXPECT_THAT(dumped, HasSubstr(fmt::format(" >= {}:\n", rows_asked_for()) + kManyRows +
+                                "for any other sizes:\n"));
 }
 
 // A length that cannot grow so far needs no plan for it.

@@ -35,7 +35,10 @@ Legality check_legality(const MergeCandidate& candidate, const PlanOptions& opti
   if (Legality refusal = check_domain(kernel)) return refusal;  // a schedule serves the group
   // and its kernel fits on the chip,
   if (Legality refusal = check_pressure(candidate, kernel->pressure, options)) return refusal;
-  return check_parallelism(candidate, kernel->pressure, options);  // and leaves no core idle
+  if (Legality refusal = check_parallelism(candidate, kernel->pressure, options)) {
+    return refusal;  // leaves no core idle,
+  }
+  return check_chain_cost(candidate, *kernel, options);  // and does not wait for its weights
 }
 
 }  // namespace opweld

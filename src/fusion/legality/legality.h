@@ -44,11 +44,14 @@ Legality check_domain(const Expected<KernelEstimate>& kernel);
 Legality check_pressure(const MergeCandidate& candidate, const Pressure& kernel,
                         const PlanOptions& options);
 
-// Not a matter of may, but of should: it needs the kernel, too.
+// Not a matter of may, but of should: these need the kernel, too.
 Legality check_parallelism(const MergeCandidate& candidate, const Pressure& kernel,
                            const PlanOptions& options);
-// What a kernel that it allowed asks of sizes that are unknown; absent: nothing.
-std::optional<SizeCondition> rows_asked_for(const std::string& kernel_name, const Pressure& kernel);
+Legality check_chain_cost(const MergeCandidate& candidate, const KernelEstimate& kernel,
+                          const PlanOptions& options);
+// What a chain that it allowed asks of sizes that are unknown; absent: nothing.
+std::optional<SizeCondition> rows_asked_for(const Kernel& kernel, const KernelEstimate& estimate,
+                                            const Target& target);
 
 // The rules that need no more than the two groups, which are asked before there is a candidate.
 Legality check_groups(const Group& producer, const Group& consumer);

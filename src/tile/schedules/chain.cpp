@@ -147,12 +147,20 @@ class ChainEmitter {
     return emit_stages();
   }
 
-  // Shares of equal size, whole tiles, as many for every core.
-  Status take_share_of_rows() {
+  Dim share_of_rows() const {
     const Dim blocks =
         round_up(ceil_div(chain_.rows, Dim(block_rows_)), Dim(lowering_.options().target->cores));
-    const Dim share = round_up(ceil_div(chain_.rows, max(blocks, Dim(1))), Dim(tile_rows_));
-    rows_per_task_ = max(share, Dim(tile_rows_));
+    return ceil_div(chain_.rows, max(blocks, Dim(1)));
+  }
+
+  // Shares of equal size, as many for every core. A few rows beyond whole tiles take less than one
+  // more tile, and all wait for the task that has most.
+  Status take_share_of_rows() {
+    takes_shares_ = true;
+    const Dim share = share_of_rows();
+    rows_per_task_ = max(share, Dim(1));
+    const auto known = share.constant();
+    if (known && *known > 0 && chain_.rows.divisible_by(*known)) share_known_ = known;
     IndexMath& math = lowering_.math();
     ProgramBuilder& program = lowering_.program();
     row0_ = math.mul(lowering_.grid("m", ceil_div(chain_.rows, rows_per_task_)), rows_per_task_);
@@ -292,8 +300,11 @@ class ChainEmitter {
     block_rows_ = std::max(kept, tile_rows_) / tile_rows_ * tile_rows_;
     const auto& attention = plans_.front().attention;
     const Dim& all = attention ? attention->queries : chain_.rows;
-    if (const auto rows = all.constant(); rows && *rows < block_rows_) {
-      block_rows_ = std::max<std::int64_t>(1, (*rows + tile_rows_ - 1) / tile_rows_) * tile_rows_;
+    if (const auto rows = all.constant()) {
+      // No more than a task has: what is fetched ahead is shared out among its tiles.
+      const bool shares = !splits_columns_ && !attention;
+      const Dim most = shares ? share_of_rows() : Dim(*rows);
+      block_rows_ = std::min(block_rows_, *max(round_up(most, tile_rows_), tile_rows_).constant());
     }
     return {};
   }
@@ -415,6 +426,8 @@ class ChainEmitter {
     ContractTask::Form form;
     form.blocking = blocking_of(plan);
     form.on_matrix_unit = plan.on_matrix_unit;
+    form.known_rows = takes_shares_ ? share_known_ : known_block_rows(contraction, form.blocking);
+    form.owns_rows = takes_shares_;
     form.held = &held;
     if (!held.has(contraction.a)) {
       form.strided_rows = strided_rows(lowering_, contraction, plan.on_matrix_unit);
@@ -441,7 +454,8 @@ class ChainEmitter {
   // next one.
   static constexpr std::int64_t kLeastRows = 24;
   static constexpr std::int64_t kMostRows = 192;
-  // As the planner has it, fusion/legality/parallelism.cpp.
+  // So many hide weights from memory on any processor that was measured; the planner asks for what
+  // the target needs (fusion/legality/chain_cost.cpp).
   static constexpr std::int64_t kWorthwhileRows = 96;
   // The norms of so few cost nothing beside the weights.
   static constexpr std::int64_t kFewRows = 8;
@@ -455,7 +469,9 @@ class ChainEmitter {
   std::int64_t tile_rows_ = 1;  // blocks are whole tiles of every stage
   std::int64_t block_rows_ = 0;
   Dim rows_per_task_ = 0;
-  Expr column0_ = kNoExpr;  // where columns are shared out
+  bool takes_shares_ = false;                // tasks have shares of equal size, not of whole tiles
+  std::optional<std::int64_t> share_known_;  // of all tasks alike
+  Expr column0_ = kNoExpr;                   // where columns are shared out
   Expr end_column_ = kNoExpr;
   Expr batch_ = kNoExpr;  // where rows are queries
   Expr query0_ = kNoExpr;

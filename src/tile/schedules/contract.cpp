@@ -79,6 +79,7 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
                                contraction.parts,
                                form.on_matrix_unit};
   form.blocking = contract_blocking(*options.target, compute, sizes, options.blocking);
+  form.known_rows = known_block_rows(contraction, form.blocking);
   form.store = [&](const DomainOutput& output, const ContractElement& element) {
     return element.next ? lowering.store_interleaved(output, element.index, *element.next)
                         : lowering.store(output, element.index, element.inside);

@@ -76,7 +76,9 @@ DotOperand ContractTask::right_operand(int rows, Expr row, Expr panel, Expr dept
     const bool may_be_few = groups_ || !contraction_.rows.is_constant();
     if (may_be_few && blocking_.ahead_stride < width) {
       ExprPool& exprs = program_.exprs();
-      const Expr few = exprs.binary(ExprKind::Le, run_rows_, math_.constant(kFewTiles * rows));
+      // A chain never has but a few: there it depends on whether its tiles fetch all of the panel.
+      const int tiles = form_.owns_rows ? width / blocking_.ahead_stride - 1 : kFewTiles;
+      const Expr few = exprs.binary(ExprKind::Le, run_rows_, math_.constant(tiles * rows));
       const Expr first = exprs.binary(ExprKind::Eq, row, math_.constant(0));
       operand.ahead->eager = exprs.binary(ExprKind::And, first, few);
       operand.ahead->eager_stride = width;
@@ -102,8 +104,8 @@ Expr ContractTask::panel_at(Expr column, Expr depth_start) {
 Expr ContractTask::panel_after(Expr panel, Expr depth0, bool last) {
   ExprPool& exprs = program_.exprs();
   const Expr beside = math_.add(panel, math_.constant(tile_width_));
-  const bool all_rows = provably_le(contraction_.rows, Dim(blocking_.rows));
-  if (!partial_ || !all_rows) return panel_at(beside, depth0);
+  const bool goes_on = form_.owns_rows || provably_le(contraction_.rows, Dim(blocking_.rows));
+  if (!partial_ || !goes_on) return panel_at(beside, depth0);
   const Expr start = math_.constant(0);
   const Expr behind = last ? panel_at(beside, start)
                            : panel_at(start, math_.add(depth0, math_.constant(blocking_.depth)));

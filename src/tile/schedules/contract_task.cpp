@@ -76,6 +76,15 @@ std::optional<StridedOperand> strided_rows(const GroupLowering& lowering,
   return operand;
 }
 
+std::optional<std::int64_t> known_block_rows(const Contraction& contraction,
+                                             const ContractBlocking& blocking) {
+  // One task takes all rows, or all tasks take as many.
+  const auto all = contraction.rows.constant();
+  if (all && *all <= blocking.rows) return all;
+  if (contraction.rows.divisible_by(blocking.rows)) return blocking.rows;
+  return std::nullopt;
+}
+
 ContractTask::ContractTask(GroupLowering& lowering, const Contraction& contraction, Form form)
     : lowering_(lowering),
       program_(lowering.program()),
@@ -178,15 +187,7 @@ Status ContractTask::emit_panel(Expr count, Expr panel, Expr depth0, Expr depth,
 
 Status ContractTask::emit_row_tiles(Expr count, Expr panel, Expr depth0, Expr depth, bool last) {
   if (form_.on_matrix_unit) return emit_matrix_panel(count, panel, depth0, depth, last);
-  // The row count of a task is known when one task takes all rows or all tasks take as many.
-  std::optional<std::int64_t> known;
-  const auto all = contraction_.rows.constant();
-  if (all && *all <= blocking_.rows) {
-    known = all;
-  } else if (contraction_.rows.divisible_by(blocking_.rows)) {
-    known = blocking_.rows;
-  }
-  if (groups_) known.reset();
+  const auto known = groups_ ? std::nullopt : form_.known_rows;
   return each_row_tile(lowering_, count, known, blocking_.tile_rows, [&](int rows, Expr row) {
     return emit_tile(rows, row, panel, depth0, depth, last);
   });

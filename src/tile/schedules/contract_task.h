@@ -26,11 +26,19 @@ struct ContractElement {
   std::optional<Index> next = {};
 };
 
+// Rows of a task where blocks of rows are those of the blocking (ContractTask::Form::known_rows).
+std::optional<std::int64_t> known_block_rows(const Contraction& contraction,
+                                             const ContractBlocking& blocking);
+
 class ContractTask {
  public:
   struct Form {
     ContractBlocking blocking;
     bool on_matrix_unit = false;
+    // Rows of a task, where that is one number for all tasks, give or take whole register tiles.
+    std::optional<std::int64_t> known_rows = {};
+    // The next task of a thread, if there is one, has other rows and the same columns.
+    bool owns_rows = false;
     // The left operand where the micro-kernel can read it in place.
     std::optional<StridedOperand> strided_rows = {};
     // What earlier stages of the task left on chip, the left operand perhaps; null: nothing.

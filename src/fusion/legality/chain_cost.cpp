@@ -1,0 +1,96 @@
+// Whether a chain's tasks have rows enough to go through all weights, each for itself.
+//
+// Kernels apart share the weights out among cores. Tasks of a chain that own their rows read all of
+// them, and multiply by a weight as often as they have rows: with too few, they wait. Both times
+// overlap, the better the further apart they are. Measured (`opweld bench` of feed-forwards with
+// rows fixed, in one kernel and, --without chain, apart), a chain takes, where multiplying takes
+//
+//     1.1 times as long as fetching (2048 and 5632 wide, 32 rows a task):   1.12 to 1.18
+//     1.5 times (768 and 3072, 32 rows):                                     1.03 to 1.06
+//     2.1 times (2048 and 5632, 64 rows):                                    1.00 to 1.04
+//     3 times or more (768 and 3072, 64 rows; either, 128 rows):             0.97 to 1.02
+//
+// times what the kernels apart do. Since what a chain spares, a launch and the way of what lies
+// between to a cache and back, is worth as much, the rule is
+//
+//     rows * multiply seconds of a row >= kCover * weight bytes / bandwidth of a core
+//
+// which is linear in the rows of a task: a limit for known sizes, a plan's condition for others.
+#include <cmath>
+
+#include "fusion/cost.h"
+#include "fusion/legality/legality.h"
+
+namespace opweld {
+
+namespace {
+
+constexpr double kCover = 3;
+
+// An unknown size may be any; that of a sequence is 1 for most of the time that text is generated.
+constexpr std::int64_t kSmallest = 1;
+// More rows than any task has.
+constexpr std::int64_t kMany = std::int64_t{1} << 16;
+
+// Of one task, in seconds.
+struct TaskTimes {
+  double weights = 0;   // to fetch all of them
+  double each_row = 0;  // to compute
+
+  [[nodiscard]] double least_rows() const {
+    return std::max(1.0, std::ceil(kCover * weights / each_row));
+  }
+};
+
+// Absent where nothing is known of the kernel, or nothing is computed.
+std::optional<TaskTimes> times_of(const Kernel& kernel, const KernelEstimate& estimate,
+                                  const Target& target) {
+  // Where there are rows for every core, tasks differ in nothing but how many rows they have.
+  const Bindings sizes = kernel_bindings(kernel, kMany);
+  const auto work = estimate.work(sizes);
+  const auto rows = estimate.pressure.rows_per_task.evaluate(sizes);
+  if (!work || !rows || *rows <= 0 || work->tasks <= 0) return std::nullopt;
+  const auto cost = kernel_cost(kernel, *work, target, sizes);
+  if (!cost || cost->compute_seconds <= 0) return std::nullopt;
+  const double rounds = std::ceil(work->tasks / target.cores);
+  return TaskTimes{weight_seconds(*work, target) / rounds,
+                   cost->compute_seconds / rounds / static_cast<double>(*rows)};
+}
+
+}  // namespace
+
+Legality check_chain_cost(const MergeCandidate& candidate, const KernelEstimate& kernel,
+                          const PlanOptions& options) {
+  if (candidate.merged.kind != KernelKind::Chain) return std::nullopt;
+  if (kernel.pressure.rows_per_task == Dim(0)) return std::nullopt;
+  const auto times = times_of(candidate.merged, kernel, *options.target);
+  if (!times) return std::nullopt;
+  const auto rows_at = [&](std::int64_t unknown_size) {
+    return nominal_value(kernel.pressure.rows_per_task, unknown_size);
+  };
+  const double rows = rows_at(options.many_rows ? kMany : kSmallest);
+  if (rows >= times->least_rows()) return std::nullopt;
+  const bool when_larger = rows_at(kMany) >= times->least_rows();
+  constexpr double kMicro = 1e6;
+  return Refusal{
+      ReasonCode::Cost,
+      fmt::format(
+          "each task would go through all weights, {:.0f} us, and with {}{:.0f} rows multiply "
+          "for {:.0f} us; {:.0f} rows pay{}",
+          times->weights * kMicro, when_larger ? "as few as " : "", rows,
+          rows * times->each_row * kMicro, times->least_rows(),
+          when_larger ? "; where there are as many, another plan is run" : ""),
+      when_larger};
+}
+
+std::optional<SizeCondition> rows_asked_for(const Kernel& kernel, const KernelEstimate& estimate,
+                                            const Target& target) {
+  const Dim& rows = estimate.pressure.rows_per_task;
+  if (rows.is_constant()) return std::nullopt;
+  const auto times = times_of(kernel, estimate, target);
+  if (!times) return std::nullopt;
+  return SizeCondition{rows, static_cast<std::int64_t>(times->least_rows()),
+                       "rows of a task of " + kernel.name};
+}
+
+}  // namespace opweld
