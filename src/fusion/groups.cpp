@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "fusion/boundary.h"
 #include "ops/stored_weights.h"
 
 namespace opweld {
@@ -11,12 +12,11 @@ bool Group::only_aliases() const {
   return std::all_of(nodes.begin(), nodes.end(), [](const Node* node) { return is_alias(*node); });
 }
 
-Kernel kernel_of(const Group& group, int id) {
+Kernel kernel_of(const Group& group) {
   Kernel kernel;
-  kernel.id = id;
   kernel.kind = group.only_views ? KernelKind::Move : group.kind;
   kernel.nodes = group.nodes;
-  complete_kernel(kernel);
+  find_boundary(kernel);
   return kernel;
 }
 
@@ -24,24 +24,27 @@ Groups::Groups(const Graph& graph) {
   int position = 0;
   std::vector<Node*> prologues;  // whose matmuls come behind them
   for (const auto& node : graph.nodes()) {
+    const auto id = static_cast<std::size_t>(node->id());
+    if (id >= places_.size()) places_.resize(id + 1);
     if (node->op() == "constant") continue;
-    positions_[node.get()] = position;
+    Place& place = places_[id];
+    place.position = position;
     if (is_weight_prologue(*node)) {
       prologues.push_back(node.get());
     } else {
-      auto group = std::make_unique<Group>();
-      group->id = position;
-      begin(*group, *node);
-      own_[node.get()] = group.get();
-      groups_.push_back(std::move(group));
+      groups_.push_back(std::make_unique<Group>());
+      place.own = groups_.back().get();
+      place.own->id = position;
+      begin(*place.own, *node);
     }
     ++position;
   }
   for (Node* node : prologues) {
     Node* const reader = node->result()->uses().front().node;
     prologues_[reader].push_back(node);
-    begin(*own_.at(reader), *reader);
+    begin(*place_of(reader).own, *reader);
   }
+  reached_.resize(static_cast<std::size_t>(position));
 }
 
 void Groups::begin(Group& group, Node& node) {
@@ -52,7 +55,7 @@ void Groups::begin(Group& group, Node& node) {
   group.nodes.push_back(&node);
   group.kind = kind_of(node);
   group.only_views = is_strided_view(node);
-  for (const Node* each : group.nodes) by_node_[each] = &group;
+  for (const Node* each : group.nodes) place_of(each).group = &group;
 }
 
 void Groups::dissolve(std::span<Group* const> groups) {
@@ -61,22 +64,22 @@ void Groups::dissolve(std::span<Group* const> groups) {
     nodes.insert(nodes.end(), group->nodes.begin(), group->nodes.end());
   }
   for (Node* node : nodes) {
-    if (const auto own = own_.find(node); own != own_.end()) begin(*own->second, *node);
+    if (Group* const own = place_of(node).own) begin(*own, *node);
   }
 }
 
 void Groups::restore(std::span<const Group> groups) {
   for (const Group& copy : groups) {
     for (const Node* node : copy.nodes) {
-      if (const auto own = own_.find(node); own != own_.end()) own->second->nodes.clear();
+      if (Group* const own = place_of(node).own) own->nodes.clear();
     }
   }
   for (const Group& copy : groups) {
-    Group& group = *own_.at(copy.nodes.back());
+    Group& group = *place_of(copy.nodes.back()).own;
     const int id = group.id;
     group = copy;
     group.id = id;
-    for (const Node* node : copy.nodes) by_node_[node] = &group;
+    for (const Node* node : copy.nodes) place_of(node).group = &group;
   }
 }
 
@@ -92,75 +95,111 @@ void Groups::merge(Group& producer, Group& consumer, KernelKind kind) {
   consumer.nodes = union_of(producer, consumer);
   consumer.kind = kind;
   consumer.only_views = consumer.only_views && producer.only_views;
-  for (const Node* node : producer.nodes) by_node_[node] = &consumer;
+  for (const Node* node : producer.nodes) place_of(node).group = &consumer;
   producer.nodes.clear();
 }
 
-bool Groups::merge_makes_cycle(const Group& producer, const Group& consumer) const {
-  // Nothing that stands behind the consumer's last node can lead back into it.
-  const int last = position(consumer.nodes.back());
-  std::vector<const Group*> pending = {&producer};
-  std::set<const Group*> seen = {&producer};
-  while (!pending.empty()) {
-    const Group* group = pending.back();
-    pending.pop_back();
-    for (const Node* node : group->nodes) {
-      for (int i = 0; i < node->num_results(); ++i) {
-        for (const Use& use : node->result(i)->uses()) {
-          const Group* reader = by_node_.at(use.node);
-          if (reader == &consumer) {
-            if (group != &producer) return true;
-            continue;
-          }
-          if (position(reader->nodes.front()) > last) continue;
-          if (seen.insert(reader).second) pending.push_back(reader);
-        }
+template <typename Visit>
+void Groups::for_each_reader(const Group& group, const Visit& visit) const {
+  for (const Node* node : group.nodes) {
+    for (int i = 0; i < node->num_results(); ++i) {
+      for (const Use& use : node->result(i)->uses()) {
+        const Group* const reader = place_of(use.node).group;
+        if (reader != &group) visit(*reader);
       }
     }
   }
-  return false;
+}
+
+template <typename Visit>
+void Groups::for_each_source(const Group& group, const Visit& visit) const {
+  for (const Node* node : group.nodes) {
+    for (const Value* operand : node->operands()) {
+      const Node* const made_by = operand == nullptr ? nullptr : operand->producer();
+      if (made_by == nullptr || !has(made_by)) continue;
+      const Group* const source = place_of(made_by).group;
+      if (source != &group) visit(*source);
+    }
+  }
+}
+
+bool Groups::merge_makes_cycle(const Group& producer, const Group& consumer) const {
+  const std::uint64_t ahead = ++searches_;
+  const std::uint64_t behind = ++searches_;
+  // Nothing that stands behind the consumer's last node can lead back into it, and nothing before
+  // the producer's first can come from there.
+  const int first = position(producer.nodes.front());
+  const int last = position(consumer.nodes.back());
+  std::vector<const Group*> forwards;
+  std::vector<const Group*> backwards;
+  bool met = false;
+  const auto reach = [&](const Group& group, std::uint64_t mine, std::uint64_t other,
+                         std::vector<const Group*>& pending) {
+    if (&group == &producer || &group == &consumer) return;
+    std::uint64_t& mark = reached_[static_cast<std::size_t>(group.id)];
+    if (mark == mine) return;
+    met = met || mark == other;
+    mark = mine;
+    pending.push_back(&group);
+  };
+  const auto step_forwards = [&](const Group& group) {
+    for_each_reader(group, [&](const Group& reader) {
+      if (position(reader.nodes.front()) < last) reach(reader, ahead, behind, forwards);
+    });
+  };
+  const auto step_backwards = [&](const Group& group) {
+    for_each_source(group, [&](const Group& source) {
+      if (position(source.nodes.back()) > first) reach(source, behind, ahead, backwards);
+    });
+  };
+  step_forwards(producer);
+  step_backwards(consumer);
+  while (!met && !forwards.empty() && !backwards.empty()) {
+    const bool ahead_is_less = forwards.size() <= backwards.size();
+    std::vector<const Group*>& pending = ahead_is_less ? forwards : backwards;
+    const Group* const group = pending.back();
+    pending.pop_back();
+    if (ahead_is_less) {
+      step_forwards(*group);
+    } else {
+      step_backwards(*group);
+    }
+  }
+  return met;
 }
 
 bool Groups::feeds(const Group& producer, const Group& consumer) const {
-  return std::ranges::any_of(consumer.nodes, [&](const Node* node) {
-    return std::ranges::any_of(node->operands(), [&](const Value* operand) {
-      const Node* made_by = operand == nullptr ? nullptr : operand->producer();
-      const auto group = by_node_.find(made_by);
-      return group != by_node_.end() && group->second == &producer;
-    });
-  });
+  bool found = false;
+  for_each_source(consumer, [&](const Group& source) { found = found || &source == &producer; });
+  return found;
 }
 
 std::vector<Group*> Groups::in_order() {
   // Kahn's algorithm, taking the group with the earliest node first so that the order is stable.
-  std::map<const Group*, std::set<const Group*>> waits_for;
-  std::map<const Group*, std::set<Group*>> unblocks;
-  for (const auto& [node, group] : by_node_) {
-    waits_for.try_emplace(group);
-    for (const Value* operand : node->operands()) {
-      if (operand == nullptr || operand->producer() == nullptr) continue;
-      const auto found = by_node_.find(operand->producer());
-      if (found == by_node_.end() || found->second == group) continue;
-      waits_for[group].insert(found->second);
-      unblocks[found->second].insert(group);
-    }
-  }
+  struct Waiting {
+    int sources = 0;               // that are yet to come, once for each time that they are read
+    std::vector<Group*> unblocks;  // likewise
+  };
+  std::vector<Waiting> waiting(reached_.size());
   const auto earlier = [&](const Group* a, const Group* b) {
     return position(a->nodes.front()) < position(b->nodes.front());
   };
   std::set<Group*, decltype(earlier)> ready(earlier);
   for (const auto& group : groups_) {
-    if (!group->nodes.empty() && waits_for[group.get()].empty()) ready.insert(group.get());
+    if (group->nodes.empty()) continue;
+    for_each_source(*group, [&](const Group& source) {
+      ++waiting[static_cast<std::size_t>(group->id)].sources;
+      waiting[static_cast<std::size_t>(source.id)].unblocks.push_back(group.get());
+    });
+    if (waiting[static_cast<std::size_t>(group->id)].sources == 0) ready.insert(group.get());
   }
   std::vector<Group*> order;
   while (!ready.empty()) {
     Group* group = *ready.begin();
     ready.erase(ready.begin());
     order.push_back(group);
-    for (Group* reader : unblocks[group]) {
-      auto& left = waits_for[reader];
-      left.erase(group);
-      if (left.empty()) ready.insert(reader);
+    for (Group* reader : waiting[static_cast<std::size_t>(group->id)].unblocks) {
+      if (--waiting[static_cast<std::size_t>(reader->id)].sources == 0) ready.insert(reader);
     }
   }
   return order;

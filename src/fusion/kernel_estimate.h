@@ -20,7 +20,7 @@ struct KernelEstimate {
 // It names no node: what it says of a group it says of all that have the group's structure.
 using GroupOracle = std::function<Expected<KernelEstimate>(const Graph& group, KernelKind kind)>;
 
-// The same, asked of a complete kernel.
+// The same, asked of a kernel whose boundary has been found.
 using KernelOracle = std::function<Expected<KernelEstimate>(const Kernel& kernel)>;
 
 // Asks once for each structure. The nodes it was asked about must live, and stay as they are, for

@@ -1,5 +1,6 @@
 #include "fusion/merging.h"
 
+#include "fusion/boundary.h"
 #include "fusion/cost.h"
 
 namespace opweld {
@@ -47,7 +48,7 @@ Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value*
   MergeCandidate candidate{groups_, producer, consumer, value, {}};
   candidate.merged.kind = kind;
   candidate.merged.nodes = groups_.union_of(producer, consumer);
-  complete_kernel(candidate.merged);
+  find_boundary(candidate.merged);
   const FusionGain gain = estimate_gain(candidate, options_);
   if (gain.seconds < 0) {
     return Refusal{ReasonCode::Cost,

@@ -66,7 +66,9 @@ class Planner {
         for (Node* node : group->nodes) plan.aliases.push_back({node->result(), node->operand(0)});
         continue;
       }
-      Kernel kernel = kernel_of(*group, static_cast<int>(plan.kernels.size()));
+      Kernel kernel = kernel_of(*group);
+      kernel.id = static_cast<int>(plan.kernels.size());
+      complete_kernel(kernel);
       for (const Node* node : kernel.nodes) kernel_of_[node] = kernel.id;
       plan.kernels.push_back(std::move(kernel));
     }

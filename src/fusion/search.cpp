@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "fusion/boundary.h"
 #include "fusion/cost.h"
 #include "fusion/structure.h"
 
@@ -53,7 +54,7 @@ class Region {
   Structures::Key key(Structures& structures) const {
     Kernel whole;
     whole.nodes = nodes_;
-    complete_kernel(whole);
+    find_boundary(whole);
     Structures::Key key = structures.key_of(whole);
     for (const Node* node : nodes_) {
       const auto& first = before_.front().nodes;

@@ -19,7 +19,7 @@ namespace opweld {
 
 class Structures {
  public:
-  // Equal for complete kernels (complete_kernel) of equal structure, and for no others.
+  // Equal for kernels of equal structure, and for no others; their boundaries have been found.
   using Key = std::vector<std::int32_t>;
   Key key_of(const Kernel& kernel);
 
