@@ -34,12 +34,15 @@ Legality Merging::try_merge(Group& producer, Group& consumer, const Value* value
                          *merged_kind(producer.kind, consumer.kind, producer.only_views));
 }
 
-bool Merging::merge_siblings(Group& first, Group& second, const Value* value) {
+bool Merging::may_be_siblings(const Group& first, const Group& second) const {
   if (first.kind != second.kind || check_groups(first, second)) return false;
   // Whichever comes first might feed the other on some way around; edges between them would have
   // been tried before.
   if (groups_.feeds(first, second) || groups_.feeds(second, first)) return false;
-  if (groups_.merge_makes_cycle(second, first)) return false;
+  return !groups_.merge_makes_cycle(first, second) && !groups_.merge_makes_cycle(second, first);
+}
+
+bool Merging::merge_siblings(Group& first, Group& second, const Value* value) {
   return !check_and_merge(first, second, value, first.kind);
 }
 
@@ -55,7 +58,12 @@ Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value*
                    fmt::format("saves {:.0f} bytes, computes {:.0f} more operations",
                                gain.bytes_saved, gain.flops_added)};
   }
-  if (Legality refusal = check_legality(candidate, options_)) return refusal;
+  if (Legality refusal = check_candidate(candidate, options_)) return refusal;
+  const bool asks = asking_ == Asking::Always ||
+                    (asking_ == Asking::OfChains && kind == KernelKind::Chain);
+  if (asks) {
+    if (Legality refusal = check_kernel(candidate, options_)) return refusal;
+  }
   groups_.merge(producer, consumer, kind);
   return std::nullopt;
 }

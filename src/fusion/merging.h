@@ -18,14 +18,21 @@ class Merging {
 
   [[nodiscard]] Groups& groups() { return groups_; }
 
+  // Whether schedules are asked about every kernel on the way to a larger one, or about chains
+  // alone, or are taken to serve them all. Then it is for the caller to ask about what comes out.
+  enum class Asking : std::uint8_t { Always, OfChains, Never };
+  void set_asking(Asking asking) { asking_ = asking; }
+
   // The node's group takes in the groups of its operands' producers, one after the other, as far as
   // the rules allow and it is not known to be slower. Only groups of nodes in `among` are asked;
   // all are where it is null. Edges in `apart` are passed over.
   void join_producers(Node& node, const std::set<const Node*>* among = nullptr,
                       const std::set<Edge>* apart = nullptr);
 
-  // Makes one of two groups of one kind that both read the value and do not feed each other;
-  // whether that could be done.
+  // Whether nothing but their kernel may speak against it: they are of one kind, and neither feeds
+  // the other on any way.
+  [[nodiscard]] bool may_be_siblings(const Group& first, const Group& second) const;
+  // Makes one of two such groups that both read the value; whether that could be done.
   bool merge_siblings(Group& first, Group& second, const Value* value);
 
   // Why the groups at the ends of an edge were not merged when they were last asked to.
@@ -40,6 +47,7 @@ class Merging {
   Legality check_and_merge(Group& producer, Group& consumer, const Value* value, KernelKind kind);
 
   const PlanOptions& options_;
+  Asking asking_ = Asking::Always;
   Groups groups_;
   std::map<Edge, Refusal> refusals_;
   std::map<Edge, Dim> flops_added_;

@@ -85,9 +85,12 @@ struct SearchAccount {
   // Of all kernels, by the kernel model with unknown sizes at nominal ones; of calls, a launch.
   double greedy_seconds = 0;
   double seconds = 0;
-  int regions = 0;   // that were taken apart
-  int improved = 0;  // and put together otherwise
-  int siblings = 0;  // kernels that went into one beside them (fusion/siblings.h)
+  int regions = 0;      // that were taken apart
+  int improved = 0;     // and put together otherwise
+  int siblings = 0;     // kernels that went into one beside them (fusion/siblings.h)
+  int passed_over = 0;  // regions that were not, though some cut might have been better
+  // How often schedules were asked, by the greedy merging and by the search.
+  std::int64_t questions = 0;
 };
 
 struct FusionPlan {

@@ -33,7 +33,7 @@ class Writer {
     Json json = {{"level", plan.level}, {"more_when_larger", plan.more_when_larger}};
     const SearchAccount& search = plan.search;
     json["search"] = {search.greedy_seconds, search.seconds, search.regions, search.improved,
-                      search.siblings};
+                      search.siblings, search.passed_over, search.questions};
     Json& conditions = json["conditions"] = Json::array();
     for (const SizeCondition& each : plan.conditions) {
       conditions.push_back({each.size.to_string(), each.least, each.what});
@@ -95,7 +95,8 @@ class Reader {
     plan.more_when_larger = json.at("more_when_larger").get<bool>();
     const Json& search = json.at("search");
     plan.search = {search.at(0).get<double>(), search.at(1).get<double>(), search.at(2).get<int>(),
-                   search.at(3).get<int>(), search.at(4).get<int>()};
+                   search.at(3).get<int>(), search.at(4).get<int>(), search.at(5).get<int>(),
+                   search.at(6).get<std::int64_t>()};
     for (const Json& each : json.at("conditions")) {
       plan.conditions.push_back(
           {dim(each.at(0)), each.at(1).get<std::int64_t>(), each.at(2).get<std::string>()});
@@ -181,10 +182,11 @@ std::string planning_key(const Graph& graph, const PlanOptions& options, std::st
   for (const KernelKind kind : options.without) without += fmt::format(" {}", to_string(kind));
   return fmt::format(
       "plan\n{}\nlevel {} rules {} without{} nodes {} tensors {} nominal {} rows {} search {} "
-      "chains {} {}\n{}{}",
+      "questions {} {} chains {} {}\n{}{}",
       target_key(*options.target), static_cast<int>(options.level), static_cast<int>(options.rules),
       without, options.max_nodes, options.max_tensors, options.nominal_size, options.many_rows,
-      options.search, options.attention_chains, more, to_text(graph), declarations_in(graph));
+      options.search, options.search_questions, options.search_questions_of_node,
+      options.attention_chains, more, to_text(graph), declarations_in(graph));
 }
 
 std::string plan_record(const Graph& graph, std::span<const FusionPlan> plans) {

@@ -19,7 +19,10 @@ namespace {
 class Planner {
  public:
   Planner(const Graph& graph, const PlanOptions& options)
-      : graph_(graph), options_(options), merging_(graph, options), groups_(merging_.groups()) {}
+      : graph_(graph),
+        options_(counting(options)),
+        merging_(graph, options_),
+        groups_(merging_.groups()) {}
 
   FusionPlan run() {
     FusionPlan plan;
@@ -36,18 +39,30 @@ class Planner {
   }
 
  private:
+  // The same, with an oracle that counts how often it is asked.
+  PlanOptions counting(PlanOptions options) {
+    if (!options.oracle) return options;
+    options.oracle = [this, oracle = std::move(options.oracle)](const Kernel& kernel) {
+      ++asked_;
+      return oracle(kernel);
+    };
+    return options;
+  }
+
   void merge(FusionPlan& plan) {
     for (Node* node : graph_.nodes_in_order()) {
       if (groups_.has(node)) merging_.join_producers(*node);
     }
     if (!options_.search || !options_.oracle) return;
     plan.search.greedy_seconds = total_seconds();
-    const SearchOutcome outcome = search_regions(graph_, options_, merging_);
+    const SearchOutcome outcome = search_regions(graph_, options_, merging_, asked_);
     plan.search.regions = outcome.regions;
     plan.search.improved = outcome.improved;
+    plan.search.passed_over = outcome.passed_over;
     plan.search.siblings = merge_siblings(graph_, options_, merging_);
     const bool changed = outcome.improved > 0 || plan.search.siblings > 0;
     plan.search.seconds = changed ? total_seconds() : plan.search.greedy_seconds;
+    plan.search.questions = asked_;
   }
 
   double total_seconds() {
@@ -140,8 +155,9 @@ class Planner {
     return opweld::flops_added(*groups_.group_of(edge.first), *groups_.group_of(edge.second));
   }
 
+  std::int64_t asked_ = 0;  // of the oracle
   const Graph& graph_;
-  const PlanOptions& options_;
+  const PlanOptions options_;
   Merging merging_;
   Groups& groups_;
   std::map<const Node*, int> kernel_of_;

@@ -28,6 +28,10 @@ struct PlanOptions {
   bool many_rows = false;
   // Look for a better plan than the greedy one.
   bool search = true;
+  // How many questions that may ask the oracle: so many, and so many for each node. Questions are
+  // counted, not seconds, so that the same graph always has the same plan.
+  std::int64_t search_questions = 4000;
+  std::int64_t search_questions_of_node = 4;
   // Let an attention go on into its projection in one kernel (legality/attention_chain.cpp).
   bool attention_chains = false;
 };

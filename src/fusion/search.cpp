@@ -2,13 +2,45 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
+#include <functional>
+#include <optional>
+#include <unordered_set>
 
 #include "fusion/boundary.h"
 #include "fusion/cost.h"
+#include "fusion/region_bound.h"
 #include "fusion/structure.h"
 
 namespace opweld {
+
+namespace {
+
+// What is known of GroupCost::moving_seconds before any schedule is asked.
+double least_moving_seconds(const Group& group, const PlanOptions& options) {
+  if (group.only_aliases()) return 0;
+  const Kernel kernel = kernel_of(group);
+  const auto cost = kernel_cost(kernel, {}, *options.target, kernel_bindings(kernel, options.nominal_size));
+  if (!cost) return 0;
+  const bool is_launched = std::ranges::all_of(
+      group.nodes, [&](const Node* node) { return has_many_tasks(*node, options); });
+  return cost->memory_seconds + (is_launched ? options.target->launch_seconds : 0);
+}
+
+}  // namespace
+
+GroupCost group_cost(const Group& group, const PlanOptions& options) {
+  constexpr GroupCost kImpossible = {HUGE_VAL, HUGE_VAL};
+  if (group.only_aliases()) return {};
+  const Kernel kernel = kernel_of(group);
+  const auto estimate = options.oracle(kernel);
+  if (!estimate) return kImpossible;
+  const Bindings nominal = kernel_bindings(kernel, options.nominal_size);
+  const auto work = estimate->work(nominal);
+  if (!work) return kImpossible;
+  const auto cost = kernel_cost(kernel, *work, *options.target, nominal);
+  if (!cost) return kImpossible;
+  return {cost->seconds(), cost->memory_seconds + cost->launch_seconds};
+}
 
 namespace {
 
@@ -42,12 +74,30 @@ class Region {
     inside_.insert(nodes_.begin(), nodes_.end());
     before_ = {producer, consumer};
     for (const Group& group : before_) add(cost_before_, group_cost(group, options_));
-    find_edges();
-    remember_refusals();
   }
 
-  [[nodiscard]] bool is_worth_a_look() const {
-    return !edges_.empty() && std::isfinite(cost_before_.seconds);
+  // By how many seconds of moving less some cut might at the most be better, as far as that is more
+  // than the margin; 0: none can be. Edges whose ends apart cannot be better are not tried.
+  double possible_gain() {
+    if (!std::isfinite(cost_before_.seconds)) return 0;
+    find_edges();
+    const RegionBound bound(nodes_, options_);
+    const double most = cost_before_.moving_seconds * (1 - kMargin);
+    double least = cost_before_.moving_seconds;
+    std::erase_if(edges_, [&](const Edge& edge) {
+      const double moving = bound.apart(edge.first, edge.second, most);
+      if (moving <= most) least = std::min(least, moving);
+      return moving > most;
+    });
+    return cost_before_.moving_seconds - least;
+  }
+
+  // About how many questions it takes to improve().
+  [[nodiscard]] std::int64_t questions() const {
+    constexpr std::int64_t kQuestionsOfCut = 6;
+    const auto edges = static_cast<std::int64_t>(edges_.size());
+    if (edges_.size() <= kExactEdges) return ((std::int64_t{1} << edges) - 1) * kQuestionsOfCut;
+    return edges * (1 + static_cast<std::int64_t>(kBeamWidth) / 2) * kQuestionsOfCut;
   }
 
   // With the cut of the two kernels as it is, since what comes of it depends on that.
@@ -67,13 +117,14 @@ class Region {
 
   // Leaves the best cut in place; whether it is another than before.
   bool improve() {
+    remember_refusals();
     const Found best = edges_.size() <= kExactEdges ? best_of_all() : best_of_beam();
     if (!std::isfinite(best.cost.seconds)) {
       merging_.groups().restore(before_);
       for (const auto& [edge, refusal] : refusals_before_) merging_.set_refusal(edge, refusal);
       return false;
     }
-    cut(best.apart);
+    cut(best.apart, best.asking);
     for (const Edge& edge : best.apart) {
       if (merging_.groups().group_of(edge.first) == merging_.groups().group_of(edge.second))
         continue;
@@ -93,6 +144,8 @@ class Region {
   struct Found {
     GroupCost cost = {HUGE_VAL, HUGE_VAL};
     EdgeSet apart;
+    Merging::Asking asking = Merging::Asking::Always;  // by which it came out
+    bool is_served = false;
   };
 
   static void add(GroupCost& sum, const GroupCost& cost) {
@@ -145,22 +198,60 @@ class Region {
     }
   }
 
-  void cut(const EdgeSet& apart) {
-    Groups& groups = merging_.groups();
-    std::set<Group*> present;
-    for (const Node* node : nodes_) present.insert(groups.group_of(node));
-    const std::vector<Group*> list(present.begin(), present.end());
-    groups.dissolve(list);
-    for (Node* node : nodes_) merging_.join_producers(*node, &inside_, &apart);
+  // The groups that the nodes are in, in their order.
+  std::vector<Group*> present() {
+    std::vector<Group*> groups;
+    for (const Node* node : nodes_) {
+      Group* const group = merging_.groups().group_of(node);
+      if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+    }
+    return groups;
   }
 
+  void cut(const EdgeSet& apart, Merging::Asking asking) {
+    merging_.groups().dissolve(present());
+    merging_.set_asking(asking);
+    for (Node* node : nodes_) merging_.join_producers(*node, &inside_, &apart);
+    merging_.set_asking(Merging::Asking::Always);
+  }
+
+  // Schedules are asked only where what comes out moves less. And nearly all kernels are served, so
+  // that at first only those are asked about that come out; chains are where they pay, and where
+  // they do, one of the two was one.
   Found tried(EdgeSet apart) {
-    cut(apart);
-    std::set<const Group*> present;
-    for (const Node* node : nodes_) present.insert(merging_.groups().group_of(node));
-    GroupCost cost;
-    for (const Group* group : present) add(cost, group_cost(*group, options_));
-    return {cost, std::move(apart)};
+    const bool chains = std::ranges::find(before_, KernelKind::Chain, &Group::kind) != before_.end();
+    Found found = tried(apart, chains ? Merging::Asking::Never : Merging::Asking::OfChains);
+    if (found.is_served) return found;
+    return tried(std::move(apart), Merging::Asking::Always);
+  }
+
+  Found tried(EdgeSet apart, Merging::Asking asking) {
+    Found found{{}, std::move(apart), asking, true};
+    cut(found.apart, asking);
+    double moving = 0;
+    for (const Group* group : present()) moving += least_moving_seconds(*group, options_);
+    if (moving > cost_before_.moving_seconds * (1 - kMargin)) {
+      found.cost = {HUGE_VAL, moving};
+      return found;
+    }
+    for (const Group* group : present()) {
+      found.is_served = found.is_served && may_be_made(*group);
+      if (!found.is_served && asking != Merging::Asking::Always) return found;
+      add(found.cost, group_cost(*group, options_));
+    }
+    return found;
+  }
+
+  // Whether a schedule serves the group, and nothing speaks against its kernel whatever it was made
+  // of.
+  bool may_be_made(const Group& group) const {
+    if (group.only_aliases()) return true;
+    const Kernel kernel = kernel_of(group);
+    const auto estimate = options_.oracle(kernel);
+    if (!estimate || !fits_on_chip(estimate->pressure, options_)) return false;
+    return group.kind != KernelKind::Chain ||
+           (keeps_cores_busy(estimate->pressure, options_) &&
+            has_rows_that_pay(kernel, *estimate, options_));
   }
 
   Found best_of_all() {
@@ -233,48 +324,117 @@ std::vector<Edge> refused_edges(const Graph& graph, const Merging& merging) {
 
 }  // namespace
 
-GroupCost group_cost(const Group& group, const PlanOptions& options) {
-  constexpr GroupCost kImpossible = {HUGE_VAL, HUGE_VAL};
-  if (group.only_aliases()) return {};
-  const Kernel kernel = kernel_of(group);
-  const auto estimate = options.oracle(kernel);
-  if (!estimate) return kImpossible;
-  const Bindings nominal = kernel_bindings(kernel, options.nominal_size);
-  const auto work = estimate->work(nominal);
-  if (!work) return kImpossible;
-  const auto cost = kernel_cost(kernel, *work, *options.target, nominal);
-  if (!cost) return kImpossible;
-  return {cost->seconds(), cost->memory_seconds + cost->launch_seconds};
-}
+namespace {
 
-SearchOutcome search_regions(const Graph& graph, const PlanOptions& options, Merging& merging) {
-  SearchOutcome outcome;
-  Structures structures;
-  std::unordered_map<Structures::Key, bool, StructureHash> cannot_improve;
-  for (int round = 0; round < kRounds; ++round) {
-    bool changed = false;
-    for (const Edge& edge : refused_edges(graph, merging)) {
-      Groups& groups = merging.groups();
-      const Group* const producer = groups.group_of(edge.first);
-      const Group* const consumer = groups.group_of(edge.second);
-      if (producer == consumer) continue;
-      if (producer->nodes.size() + consumer->nodes.size() > kMaxNodes) continue;
-      if (producer->nodes.size() + consumer->nodes.size() == 2) continue;
-      Region region(options, merging, edge);
-      if (!region.is_worth_a_look()) continue;
-      const Structures::Key key = region.key(structures);
-      if (cannot_improve.contains(key)) continue;
-      ++outcome.regions;
-      if (region.improve()) {
-        ++outcome.improved;
-        changed = true;
-      } else {
-        cannot_improve.emplace(key, true);
+class RegionSearch {
+ public:
+  RegionSearch(const Graph& graph, const PlanOptions& options, Merging& merging,
+               const std::int64_t& asked)
+      : graph_(graph),
+        options_(options),
+        merging_(merging),
+        asked_(asked),
+        left_(options.search_questions +
+              options.search_questions_of_node * static_cast<std::int64_t>(graph.num_nodes())) {}
+
+  SearchOutcome run() {
+    for (int round = 0; round < kRounds; ++round) {
+      const int improved = outcome_.improved;
+      for (const Edge& edge : worth_a_look()) {
+        if (left_ <= 0) {
+          ++outcome_.passed_over;
+          continue;
+        }
+        look_at(edge);
+      }
+      if (outcome_.improved == improved) break;
+    }
+    return outcome_;
+  }
+
+ private:
+  struct Prospect {
+    std::size_t place;  // among the edges
+    double gain;
+    std::int64_t questions;
+  };
+
+  // In the graph's order. Where there are more than can be asked about, those from which most is to
+  // be had for a question.
+  std::vector<Edge> worth_a_look() {
+    const std::vector<Edge> edges = refused_edges(graph_, merging_);
+    std::vector<Prospect> prospects;
+    std::int64_t questions = 0;
+    for (std::size_t place = 0; place < edges.size(); ++place) {
+      if (auto region = region_at(edges[place])) {
+        const double gain = region->possible_gain();
+        if (gain <= 0) continue;
+        prospects.push_back({place, gain, region->questions()});
+        questions += region->questions();
       }
     }
-    if (!changed) break;
+    if (questions > left_) choose(prospects);
+    std::vector<Edge> chosen;
+    for (const Prospect& each : prospects) chosen.push_back(edges[each.place]);
+    return chosen;
   }
-  return outcome;
+
+  void choose(std::vector<Prospect>& prospects) {
+    const auto gain = [](const Prospect& each) {
+      return each.gain / static_cast<double>(each.questions);
+    };
+    std::ranges::stable_sort(prospects, std::greater(), gain);
+    std::int64_t left = left_;
+    const auto first_too_many = std::ranges::find_if(
+        prospects, [&](const Prospect& each) { return (left -= each.questions) < 0; });
+    outcome_.passed_over += static_cast<int>(prospects.end() - first_too_many);
+    prospects.erase(first_too_many, prospects.end());
+    std::ranges::sort(prospects, {}, &Prospect::place);
+  }
+
+  // Nothing where the two are one kernel by now, or known to be no better in any other way.
+  std::optional<Region> region_at(const Edge& edge) {
+    Groups& groups = merging_.groups();
+    const Group* const producer = groups.group_of(edge.first);
+    const Group* const consumer = groups.group_of(edge.second);
+    if (producer == consumer) return std::nullopt;
+    const std::size_t nodes = producer->nodes.size() + consumer->nodes.size();
+    if (nodes > kMaxNodes || nodes == 2) return std::nullopt;
+    std::optional<Region> region(std::in_place, options_, merging_, edge);
+    if (cannot_improve_.contains(region->key(structures_))) return std::nullopt;
+    return region;
+  }
+
+  void look_at(const Edge& edge) {
+    auto region = region_at(edge);
+    if (!region || region->possible_gain() <= 0) return;
+    const Structures::Key key = region->key(structures_);
+    const std::int64_t asked_before = asked_;
+    const bool improved = region->improve();
+    left_ -= asked_ - asked_before;
+    ++outcome_.regions;
+    if (improved) {
+      ++outcome_.improved;
+    } else {
+      cannot_improve_.insert(key);
+    }
+  }
+
+  const Graph& graph_;
+  const PlanOptions& options_;
+  Merging& merging_;
+  const std::int64_t& asked_;
+  std::int64_t left_;  // questions that cuts may ask, but for those of the last one
+  SearchOutcome outcome_;
+  Structures structures_;
+  std::unordered_set<Structures::Key, StructureHash> cannot_improve_;
+};
+
+}  // namespace
+
+SearchOutcome search_regions(const Graph& graph, const PlanOptions& options, Merging& merging,
+                             const std::int64_t& asked) {
+  return RegionSearch(graph, options, merging, asked).run();
 }
 
 }  // namespace opweld

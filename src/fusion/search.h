@@ -10,6 +10,11 @@
 // takes no longer. (What only computes less, by a model that knows arithmetic less well than bytes,
 // is no reason.) So a plan is never worse than greedy's by that measure.
 //
+// Only pairs are taken apart of which some cut might move less (region_bound.h). Where these are
+// more than may be asked about (PlanOptions::search_questions), those come first from which most is
+// to be had for a question, and the account says how many were passed over. What may be asked grows
+// with the graph, so that a plan takes time in proportion to its nodes.
+//
 // What was found of two kernels holds for all that are joined alike (structure.h), so that a layer
 // that is repeated is searched once.
 #pragma once
@@ -19,12 +24,15 @@
 namespace opweld {
 
 struct SearchOutcome {
-  int regions = 0;   // pairs of kernels that were taken apart
-  int improved = 0;  // of those, how many stayed otherwise
+  int regions = 0;      // pairs of kernels that were taken apart
+  int improved = 0;     // of those, how many stayed otherwise
+  int passed_over = 0;  // pairs that were not, since too much had been asked by then
 };
 
-// Regroups; what kept edges apart stands among the refusals. Needs an oracle.
-SearchOutcome search_regions(const Graph& graph, const PlanOptions& options, Merging& merging);
+// Regroups; what kept edges apart stands among the refusals. Needs an oracle; `asked` is how often
+// that has been asked, and grows as it is.
+SearchOutcome search_regions(const Graph& graph, const PlanOptions& options, Merging& merging,
+                             const std::int64_t& asked);
 
 // By the kernel model, with unknown sizes at their nominal ones; infinite where no schedule serves
 // the group.

@@ -45,7 +45,7 @@ int merge_readers(const Value& value, const PlanOptions& options, Merging& mergi
   std::vector<Group*> readers = readers_of(value, merging.groups());
   for (std::size_t i = 0; i < readers.size(); ++i) {
     for (std::size_t j = i + 1; j < readers.size(); ++j) {
-      if (readers[i]->kind != readers[j]->kind) continue;
+      if (!merging.may_be_siblings(*readers[i], *readers[j])) continue;
       if (!takes_no_longer(*readers[i], *readers[j], merging.groups(), options)) continue;
       if (!merging.merge_siblings(*readers[i], *readers[j], &value)) continue;
       ++merged;

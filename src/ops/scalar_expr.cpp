@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cmath>
@@ -336,23 +337,23 @@ Expr ExprPool::rebuild(ExprNode node, const Expr (&arguments)[3]) {
 }
 
 std::vector<Expr> reachable_exprs(const ExprPool& pool, Expr root) {
-  const auto last = static_cast<std::size_t>(root);
-  std::vector<bool> needed(last + 1, false);
-  needed[last] = true;
-  std::size_t count = 0;
-  for (std::size_t index = last + 1; index-- > 0;) {
-    if (!needed[index]) continue;
-    ++count;
-    const ExprNode& node = pool[static_cast<Expr>(index)];
+  // Arguments have smaller indices, so the largest one that is pending is needed by none that is yet
+  // to come. Pools are larger than most expressions in them.
+  std::vector<Expr> order;
+  std::vector<Expr> pending = {root};  // a heap
+  while (!pending.empty()) {
+    std::pop_heap(pending.begin(), pending.end());
+    const Expr next = pending.back();
+    pending.pop_back();
+    if (!order.empty() && order.back() == next) continue;  // it is needed twice
+    order.push_back(next);
+    const ExprNode& node = pool[next];
     for (int i = 0; i < node.num_arguments; ++i) {
-      needed[static_cast<std::size_t>(node.arguments[i])] = true;
+      pending.push_back(node.arguments[i]);
+      std::push_heap(pending.begin(), pending.end());
     }
   }
-  std::vector<Expr> order;
-  order.reserve(count);
-  for (std::size_t index = 0; index <= last; ++index) {
-    if (needed[index]) order.push_back(static_cast<Expr>(index));
-  }
+  std::reverse(order.begin(), order.end());
   return order;
 }
 

@@ -308,11 +308,16 @@ std::vector<std::string> conditions_log(const FusionPlan& plan, const Bindings& 
 std::string search_log(const FusionPlan& plan) {
   constexpr double kMilli = 1e3;
   const SearchAccount& search = plan.search;
+  const std::string passed_over =
+      search.passed_over == 0
+          ? ""
+          : fmt::format("; cut short: {} pairs that might have gained were not looked at",
+                        search.passed_over);
   return fmt::format(
       "search: {} pairs of kernels looked at, {} cut otherwise, {} kernels joined one beside them; "
-      "expected {:.3f} ms, greedily {:.3f} ms",
+      "expected {:.3f} ms, greedily {:.3f} ms{}",
       search.regions, search.improved, search.siblings, search.seconds * kMilli,
-      search.greedy_seconds * kMilli);
+      search.greedy_seconds * kMilli, passed_over);
 }
 
 Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindings,
@@ -327,7 +332,9 @@ Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindi
                       {"seconds", plan.search.seconds},
                       {"regions", plan.search.regions},
                       {"improved", plan.search.improved},
-                      {"siblings", plan.search.siblings}};
+                      {"siblings", plan.search.siblings},
+                      {"passed_over", plan.search.passed_over},
+                      {"questions", plan.search.questions}};
   OPWELD_TRY(result["kernels"], kernels_json(plan, bindings, launches, names));
   OPWELD_TRY(result["edges"], edges_json(plan, bindings, names));
   result["layers"] = Json::array();

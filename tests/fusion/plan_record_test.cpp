@@ -41,6 +41,8 @@ void expect_equal(const FusionPlan& a, const FusionPlan& b) {
   EXPECT_EQ(a.search.regions, b.search.regions);
   EXPECT_EQ(a.search.improved, b.search.improved);
   EXPECT_EQ(a.search.siblings, b.search.siblings);
+  EXPECT_EQ(a.search.passed_over, b.search.passed_over);
+  EXPECT_EQ(a.search.questions, b.search.questions);
   ASSERT_EQ(a.conditions.size(), b.conditions.size());
   for (std::size_t i = 0; i < a.conditions.size(); ++i) {
     EXPECT_EQ(a.conditions[i].size, b.conditions[i].size);

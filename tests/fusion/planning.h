@@ -47,6 +47,8 @@ struct PlanSettings {
   Target target = host_target();
   bool attention_chains = false;
   bool search = true;
+  std::int64_t search_questions = PlanOptions().search_questions;
+  std::int64_t search_questions_of_node = PlanOptions().search_questions_of_node;
 };
 
 class PlannedGraph {
@@ -61,6 +63,8 @@ class PlannedGraph {
     options.without = settings.without;
     options.attention_chains = settings.attention_chains;
     options.search = settings.search;
+    options.search_questions = settings.search_questions;
+    options.search_questions_of_node = settings.search_questions_of_node;
     options.max_nodes = settings.max_nodes;
     options.max_tensors = settings.max_tensors;
     options.target = &settings.target;

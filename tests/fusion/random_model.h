@@ -21,7 +21,8 @@ namespace opweld::testing {
 
 class RandomModel {
  public:
-  explicit RandomModel(unsigned seed) : random_(seed) {}
+  // Of about so many operators; 0: of a few.
+  explicit RandomModel(unsigned seed, int operators = 0) : random_(seed), operators_(operators) {}
 
   Graph make() {
     if (one_in(3)) n_ = kRowsOfAChain * host_target().cores;
@@ -32,7 +33,7 @@ class RandomModel {
       values_.push_back(
           {graph_.add_input(fmt::format("x{}", i), {DType::F32, shape}), kInputBound});
     }
-    for (int i = 4 + below(16); i > 0; --i) add_operator();
+    for (int i = operators_ > 0 ? operators_ : 4 + below(16); i > 0; --i) add_operator();
     give_out();
     return std::move(graph_);
   }
@@ -269,6 +270,7 @@ class RandomModel {
   }
 
   std::mt19937 random_;
+  int operators_;
   Graph graph_;
   Dim n_ = Dim::symbol("n", {1, 4096, 1});
   Dim m_ = Dim::symbol("m", {1, 4096, 1});

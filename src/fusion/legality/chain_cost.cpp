@@ -83,6 +83,14 @@ Legality check_chain_cost(const MergeCandidate& candidate, const KernelEstimate&
       when_larger};
 }
 
+bool has_rows_that_pay(const Kernel& chain, const KernelEstimate& estimate,
+                       const PlanOptions& options) {
+  const Dim& rows = estimate.pressure.rows_per_task;
+  if (rows == Dim(0)) return true;
+  const auto times = times_of(chain, estimate, *options.target);
+  return !times || nominal_value(rows, options.many_rows ? kMany : kSmallest) >= times->least_rows();
+}
+
 std::optional<SizeCondition> rows_asked_for(const Kernel& kernel, const KernelEstimate& estimate,
                                             const Target& target) {
   const Dim& rows = estimate.pressure.rows_per_task;

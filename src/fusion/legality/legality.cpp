@@ -17,7 +17,7 @@ Legality check_groups(const Group& producer, const Group& consumer) {
   return std::nullopt;
 }
 
-Legality check_legality(const MergeCandidate& candidate, const PlanOptions& options) {
+Legality check_candidate(const MergeCandidate& candidate, const PlanOptions& options) {
   using Rule = Legality (*)(const MergeCandidate&, const PlanOptions&);
   constexpr Rule kRules[] = {
       check_without,          // the schedule is not switched off
@@ -30,6 +30,10 @@ Legality check_legality(const MergeCandidate& candidate, const PlanOptions& opti
   for (const Rule rule : kRules) {
     if (Legality refusal = rule(candidate, options)) return refusal;
   }
+  return std::nullopt;
+}
+
+Legality check_kernel(const MergeCandidate& candidate, const PlanOptions& options) {
   if (!options.oracle) return std::nullopt;
   const auto kernel = options.oracle(candidate.merged);
   if (Legality refusal = check_domain(kernel)) return refusal;  // a schedule serves the group

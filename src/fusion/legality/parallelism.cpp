@@ -40,4 +40,9 @@ Legality check_parallelism(const MergeCandidate& candidate, const Pressure& kern
                              std::min(cores, before))};
 }
 
+bool keeps_cores_busy(const Pressure& chain, const PlanOptions& options) {
+  if (chain.rows_per_task != Dim(0)) return true;
+  return nominal_value(chain.tasks, kSmallest) >= static_cast<double>(options.target->cores);
+}
+
 }  // namespace opweld

@@ -25,6 +25,12 @@ double needed_alone(const Group& group, const PlanOptions& options) {
 
 }  // namespace
 
+bool fits_on_chip(const Pressure& kernel, const PlanOptions& options) {
+  const double outer = nominal_value(kernel.outer_bytes, options.nominal_size);
+  return outer <= static_cast<double>(options.target->outer_bytes) &&
+         needed_bytes(kernel, options) <= static_cast<double>(options.target->on_chip_bytes);
+}
+
 Legality check_pressure(const MergeCandidate& candidate, const Pressure& kernel,
                         const PlanOptions& options) {
   const double outer = nominal_value(kernel.outer_bytes, options.nominal_size);

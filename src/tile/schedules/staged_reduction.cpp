@@ -169,6 +169,16 @@ Expected<StagedReduction> StagedReduction::analyze(std::span<const Node* const> 
 
 // In loads: a value that costs no more than about one is computed again rather than kept.
 double StagedReduction::recompute_cost(const Value* value) const {
+  // Once for each value: what is read twice, all the way up, would double the work at every step.
+  if (const auto known = recompute_costs_.find(value); known != recompute_costs_.end()) {
+    return known->second;
+  }
+  const double cost = computed_recompute_cost(value);
+  recompute_costs_.emplace(value, cost);
+  return cost;
+}
+
+double StagedReduction::computed_recompute_cost(const Value* value) const {
   static const std::set<std::string, std::less<>> kCheap = {
       "add", "sub",    "mul",  "neg",     "abs",       "min",    "max",  "eq", "ne", "lt",
       "le",  "select", "cast", "reshape", "transpose", "expand", "relu", "gt", "ge"};

@@ -58,6 +58,7 @@ class StagedReduction {
   std::vector<const Value*> values_to_keep(int stage) const;
   void collect_computed(const Value* value, int stage, std::vector<const Value*>& found) const;
   double recompute_cost(const Value* value) const;
+  double computed_recompute_cost(const Value* value) const;
   [[nodiscard]] Shape row_shape(bool keeps_axes) const;
   [[nodiscard]] Index row_only(std::span<const Expr> index, bool keeps_axes) const;
   // Whether the value is made by one of the nodes that are staged.
@@ -79,6 +80,7 @@ class StagedReduction {
   std::vector<DomainOutput> full_outputs_;
   std::vector<RowOutput> row_outputs_;
   std::map<const Value*, int> levels_;
+  mutable std::map<const Value*, double> recompute_costs_;  // those that are known
   int last_level_ = 0;
 };
 

@@ -1,0 +1,91 @@
+// Planning asks schedules as many questions as a graph has nodes, times a number; not seconds but
+// questions are counted, so that it is the same wherever it runs.
+#include "fusion/planning.h"
+#include "fusion/random_model.h"
+
+namespace opweld::testing {
+namespace {
+
+struct Asked {
+  std::size_t nodes = 0;
+  std::int64_t questions = 0;  // of the planner
+  std::int64_t lowered = 0;    // structures that a schedule was tried on
+  std::int64_t lowered_nodes = 0;
+  SearchAccount search;
+  std::string plan;
+};
+
+Asked planned(const Graph& graph, std::int64_t budget = PlanOptions().search_questions,
+              std::int64_t of_node = PlanOptions().search_questions_of_node) {
+  const Target target = host_target();
+  Asked asked;
+  PlanOptions options;
+  options.target = &target;
+  options.many_rows = true;
+  options.search_questions = budget;
+  options.search_questions_of_node = of_node;
+  options.oracle = remembered([&](const Graph& group, KernelKind kind) {
+    ++asked.lowered;
+    asked.lowered_nodes += static_cast<std::int64_t>(group.num_nodes());
+    return tile::lower(group, kind, {&target, false}, "group")
+        .map([&](tile::LoweredKernel kernel) { return tile::estimate(std::move(kernel), target); });
+  });
+  const auto plan = plan_fusion(graph, options);
+  EXPECT_TRUE(plan) << plan.error().message;
+  if (!plan) return asked;
+  asked.nodes = graph.num_nodes();
+  asked.search = plan->search;
+  asked.questions = plan->search.questions;
+  asked.plan = to_text(*plan);
+  return asked;
+}
+
+TEST(PlanningWork, GrowsWithTheGraphAndNoFaster) {
+  for (const unsigned seed : {1U, 2U, 3U}) {
+    const Asked small = planned(RandomModel(seed, 150).make());
+    const Asked large = planned(RandomModel(seed, 1200).make());
+    const double times = static_cast<double>(large.nodes) / static_cast<double>(small.nodes);
+    EXPECT_GT(times, 6);
+    const auto ratio = [](std::int64_t a, std::int64_t b) {
+      return static_cast<double>(a) / static_cast<double>(b);
+    };
+    // Small graphs are searched through, large ones as far as the questions reach.
+    EXPECT_LT(ratio(large.questions, small.questions), 1.5 * times);
+    EXPECT_LT(ratio(large.lowered, small.lowered), 1.5 * times);
+    EXPECT_LT(ratio(large.lowered_nodes, small.lowered_nodes), 1.5 * times);
+    const auto nodes = static_cast<std::int64_t>(large.nodes);
+    EXPECT_LT(large.questions, 60 * nodes);
+    EXPECT_LT(large.lowered, 10 * nodes);
+  }
+}
+
+TEST(PlanningWork, OfASearchThatMayAskNothingIsGreedys) {
+  const Graph graph = RandomModel(5, 200).make();
+  const Asked none = planned(graph, 0, 0);
+  EXPECT_EQ(none.search.regions, 0);
+  EXPECT_EQ(none.search.improved, 0);
+  EXPECT_GT(none.search.passed_over, 0) << "the account says that the search was cut short";
+  constexpr double kRounding = 1e-9;
+  EXPECT_LE(none.search.seconds, none.search.greedy_seconds * (1 + kRounding));
+}
+
+TEST(PlanningWork, MoreQuestionsMakeNoWorsePlans) {
+  constexpr double kRounding = 1e-9;
+  const Graph graph = RandomModel(5, 200).make();
+  const Asked all = planned(graph, 1 << 20, 0);
+  EXPECT_EQ(all.search.passed_over, 0);
+  EXPECT_GT(all.search.improved, 0);
+  EXPECT_LT(all.search.seconds, all.search.greedy_seconds);
+  for (const std::int64_t budget : {30, 100, 300}) {
+    const Asked some = planned(graph, budget, 0);
+    EXPECT_GT(some.search.regions, 0);
+    EXPECT_GT(some.search.passed_over, 0);
+    EXPECT_LT(some.search.regions, all.search.regions);
+    EXPECT_LE(some.search.seconds, some.search.greedy_seconds * (1 + kRounding));
+    EXPECT_LE(some.questions, all.questions);
+    EXPECT_EQ(planned(graph, budget, 0).plan, some.plan) << "the same each time";
+  }
+}
+
+}  // namespace
+}  // namespace opweld::testing
