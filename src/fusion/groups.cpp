@@ -126,10 +126,8 @@ void Groups::for_each_source(const Group& group, const Visit& visit) const {
 bool Groups::merge_makes_cycle(const Group& producer, const Group& consumer) const {
   const std::uint64_t ahead = ++searches_;
   const std::uint64_t behind = ++searches_;
-  // Nothing that stands behind the consumer's last node can lead back into it, and nothing before
-  // the producer's first can come from there.
-  const int first = position(producer.nodes.front());
-  const int last = position(consumer.nodes.back());
+  // Positions of nodes are no bounds: what comes behind the consumer's last node may lead into a
+  // group that began before it.
   std::vector<const Group*> forwards;
   std::vector<const Group*> backwards;
   bool met = false;
@@ -143,14 +141,12 @@ bool Groups::merge_makes_cycle(const Group& producer, const Group& consumer) con
     pending.push_back(&group);
   };
   const auto step_forwards = [&](const Group& group) {
-    for_each_reader(group, [&](const Group& reader) {
-      if (position(reader.nodes.front()) < last) reach(reader, ahead, behind, forwards);
-    });
+    for_each_reader(group,
+                    [&](const Group& reader) { reach(reader, ahead, behind, forwards); });
   };
   const auto step_backwards = [&](const Group& group) {
-    for_each_source(group, [&](const Group& source) {
-      if (position(source.nodes.back()) > first) reach(source, behind, ahead, backwards);
-    });
+    for_each_source(group,
+                    [&](const Group& source) { reach(source, behind, ahead, backwards); });
   };
   step_forwards(producer);
   step_backwards(consumer);

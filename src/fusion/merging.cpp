@@ -5,33 +5,33 @@
 
 namespace opweld {
 
-void Merging::join_producers(Node& node, const std::set<const Node*>* among,
-                             const std::set<Edge>* apart) {
+void Merging::join_producers(Node& node, const Scope& scope) {
   for (const Value* operand : node.operands()) {
     if (operand == nullptr || operand->producer() == nullptr) continue;
     const Node* producer = operand->producer();
     if (!groups_.has(producer) || groups_.group_of(producer) == groups_.group_of(&node)) continue;
-    if (among != nullptr && !among->contains(producer)) continue;
-    if (apart != nullptr && apart->contains({producer, &node})) continue;
+    if (scope.among != nullptr && !scope.among->contains(producer)) continue;
+    if (scope.apart != nullptr && scope.apart->contains({producer, &node})) continue;
     const std::vector<Node*> joining = groups_.group_of(producer)->nodes;
-    flops_added_[{producer, &node}] =
-        opweld::flops_added(*groups_.group_of(producer), *groups_.group_of(&node));
-    if (auto refusal = try_merge(*groups_.group_of(producer), *groups_.group_of(&node), operand)) {
-      refusals_[{producer, &node}] = std::move(*refusal);
+    Group& from = *groups_.group_of(producer);
+    Group& to = *groups_.group_of(&node);
+    if (!scope.is_trial) flops_added_[{producer, &node}] = opweld::flops_added(from, to);
+    if (auto refusal = try_merge(from, to, operand, scope.asking)) {
+      if (!scope.is_trial) refusals_[{producer, &node}] = std::move(*refusal);
       continue;
     }
     // A view that would not join its operand's producer by itself (a slice of a matmul's result,
     // while another slice is read elsewhere) may do so with its reader.
     for (Node* view : joining) {
-      if (is_strided_view(*view)) join_producers(*view, among, apart);
+      if (is_strided_view(*view)) join_producers(*view, scope);
     }
   }
 }
 
-Legality Merging::try_merge(Group& producer, Group& consumer, const Value* value) {
+Legality Merging::try_merge(Group& producer, Group& consumer, const Value* value, Asking asking) {
   if (Legality refusal = check_groups(producer, consumer)) return refusal;
   return check_and_merge(producer, consumer, value,
-                         *merged_kind(producer.kind, consumer.kind, producer.only_views));
+                         *merged_kind(producer.kind, consumer.kind, producer.only_views), asking);
 }
 
 bool Merging::may_be_siblings(const Group& first, const Group& second) const {
@@ -43,11 +43,11 @@ bool Merging::may_be_siblings(const Group& first, const Group& second) const {
 }
 
 bool Merging::merge_siblings(Group& first, Group& second, const Value* value) {
-  return !check_and_merge(first, second, value, first.kind);
+  return !check_and_merge(first, second, value, first.kind, Asking::Always);
 }
 
 Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value* value,
-                                  KernelKind kind) {
+                                  KernelKind kind, Asking asking) {
   MergeCandidate candidate{groups_, producer, consumer, value, {}};
   candidate.merged.kind = kind;
   candidate.merged.nodes = groups_.union_of(producer, consumer);
@@ -59,8 +59,8 @@ Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value*
                                gain.bytes_saved, gain.flops_added)};
   }
   if (Legality refusal = check_candidate(candidate, options_)) return refusal;
-  const bool asks = asking_ == Asking::Always ||
-                    (asking_ == Asking::OfChains && kind == KernelKind::Chain);
+  const bool asks = asking == Asking::Always ||
+                    (asking == Asking::OfChains && kind == KernelKind::Chain);
   if (asks) {
     if (Legality refusal = check_kernel(candidate, options_)) return refusal;
   }

@@ -21,13 +21,18 @@ class Merging {
   // Whether schedules are asked about every kernel on the way to a larger one, or about chains
   // alone, or are taken to serve them all. Then it is for the caller to ask about what comes out.
   enum class Asking : std::uint8_t { Always, OfChains, Never };
-  void set_asking(Asking asking) { asking_ = asking; }
+
+  // Which of a node's edges are tried, and how.
+  struct Scope {
+    const std::set<const Node*>* among = nullptr;  // only groups of these; null: of all nodes
+    const std::set<Edge>* apart = nullptr;         // these are passed over
+    Asking asking = Asking::Always;
+    bool is_trial = false;  // of which nothing is remembered
+  };
 
   // The node's group takes in the groups of its operands' producers, one after the other, as far as
-  // the rules allow and it is not known to be slower. Only groups of nodes in `among` are asked;
-  // all are where it is null. Edges in `apart` are passed over.
-  void join_producers(Node& node, const std::set<const Node*>* among = nullptr,
-                      const std::set<Edge>* apart = nullptr);
+  // the rules allow and it is not known to be slower.
+  void join_producers(Node& node, const Scope& scope);
 
   // Whether nothing but their kernel may speak against it: they are of one kind, and neither feeds
   // the other on any way.
@@ -42,12 +47,12 @@ class Merging {
   void set_refusal(const Edge& edge, Refusal refusal) { refusals_[edge] = std::move(refusal); }
 
  private:
-  Legality try_merge(Group& producer, Group& consumer, const Value* value);
+  Legality try_merge(Group& producer, Group& consumer, const Value* value, Asking asking);
   // As the kernel of that kind that they would be.
-  Legality check_and_merge(Group& producer, Group& consumer, const Value* value, KernelKind kind);
+  Legality check_and_merge(Group& producer, Group& consumer, const Value* value, KernelKind kind,
+                           Asking asking);
 
   const PlanOptions& options_;
-  Asking asking_ = Asking::Always;
   Groups groups_;
   std::map<Edge, Refusal> refusals_;
   std::map<Edge, Dim> flops_added_;

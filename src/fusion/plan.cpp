@@ -88,13 +88,15 @@ std::string common_scope(const std::vector<Node*>& nodes) {
 }  // namespace
 
 void find_boundary(Kernel& kernel) {
-  const std::set<const Node*> inside(kernel.nodes.begin(), kernel.nodes.end());
+  std::vector<const Node*> sorted(kernel.nodes.begin(), kernel.nodes.end());
+  std::ranges::sort(sorted);
+  const auto is_inside = [&](const Node* node) { return std::ranges::binary_search(sorted, node); };
   kernel.inputs.clear();
   kernel.constants.clear();
   kernel.outputs.clear();
   for (const Node* node : kernel.nodes) {
     for (Value* operand : node->operands()) {
-      if (operand == nullptr || inside.contains(operand->producer())) continue;
+      if (operand == nullptr || is_inside(operand->producer())) continue;
       const Node* producer = operand->producer();
       const bool constant = producer != nullptr && producer->op() == "constant";
       add_once(constant ? kernel.constants : kernel.inputs, operand);
@@ -103,7 +105,7 @@ void find_boundary(Kernel& kernel) {
       Value* result = node->result(i);
       const auto& uses = result->uses();
       const bool read_outside = std::any_of(
-          uses.begin(), uses.end(), [&](const Use& use) { return !inside.contains(use.node); });
+          uses.begin(), uses.end(), [&](const Use& use) { return !is_inside(use.node); });
       if (read_outside || result->is_graph_output()) add_once(kernel.outputs, result);
     }
   }

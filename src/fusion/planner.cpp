@@ -6,6 +6,7 @@
 #include <map>
 
 #include "fusion/cost.h"
+#include "fusion/group_cost.h"
 #include "fusion/legality/legality.h"
 #include "fusion/merging.h"
 #include "fusion/search.h"
@@ -51,7 +52,7 @@ class Planner {
 
   void merge(FusionPlan& plan) {
     for (Node* node : graph_.nodes_in_order()) {
-      if (groups_.has(node)) merging_.join_producers(*node);
+      if (groups_.has(node)) merging_.join_producers(*node, {});
     }
     if (!options_.search || !options_.oracle) return;
     plan.search.greedy_seconds = total_seconds();

@@ -7,40 +7,11 @@
 #include <unordered_set>
 
 #include "fusion/boundary.h"
-#include "fusion/cost.h"
+#include "fusion/group_cost.h"
 #include "fusion/region_bound.h"
 #include "fusion/structure.h"
 
 namespace opweld {
-
-namespace {
-
-// What is known of GroupCost::moving_seconds before any schedule is asked.
-double least_moving_seconds(const Group& group, const PlanOptions& options) {
-  if (group.only_aliases()) return 0;
-  const Kernel kernel = kernel_of(group);
-  const auto cost = kernel_cost(kernel, {}, *options.target, kernel_bindings(kernel, options.nominal_size));
-  if (!cost) return 0;
-  const bool is_launched = std::ranges::all_of(
-      group.nodes, [&](const Node* node) { return has_many_tasks(*node, options); });
-  return cost->memory_seconds + (is_launched ? options.target->launch_seconds : 0);
-}
-
-}  // namespace
-
-GroupCost group_cost(const Group& group, const PlanOptions& options) {
-  constexpr GroupCost kImpossible = {HUGE_VAL, HUGE_VAL};
-  if (group.only_aliases()) return {};
-  const Kernel kernel = kernel_of(group);
-  const auto estimate = options.oracle(kernel);
-  if (!estimate) return kImpossible;
-  const Bindings nominal = kernel_bindings(kernel, options.nominal_size);
-  const auto work = estimate->work(nominal);
-  if (!work) return kImpossible;
-  const auto cost = kernel_cost(kernel, *work, *options.target, nominal);
-  if (!cost) return kImpossible;
-  return {cost->seconds(), cost->memory_seconds + cost->launch_seconds};
-}
 
 namespace {
 
@@ -65,15 +36,15 @@ bool may_be_regrouped(ReasonCode code) {
 // The nodes of two kernels, and the ways to cut them.
 class Region {
  public:
-  Region(const PlanOptions& options, Merging& merging, Edge refused)
-      : options_(options), merging_(merging), refused_(std::move(refused)) {
+  Region(const PlanOptions& options, Merging& merging, GroupCosts& costs, Edge refused)
+      : options_(options), merging_(merging), costs_(costs), refused_(std::move(refused)) {
     Groups& groups = merging_.groups();
     Group& producer = *groups.group_of(refused_.first);
     Group& consumer = *groups.group_of(refused_.second);
     nodes_ = groups.union_of(producer, consumer);
     inside_.insert(nodes_.begin(), nodes_.end());
     before_ = {producer, consumer};
-    for (const Group& group : before_) add(cost_before_, group_cost(group, options_));
+    for (const Group& group : before_) add(cost_before_, costs_.cost(group));
   }
 
   // By how many seconds of moving less some cut might at the most be better, as far as that is more
@@ -117,14 +88,12 @@ class Region {
 
   // Leaves the best cut in place; whether it is another than before.
   bool improve() {
-    remember_refusals();
     const Found best = edges_.size() <= kExactEdges ? best_of_all() : best_of_beam();
     if (!std::isfinite(best.cost.seconds)) {
       merging_.groups().restore(before_);
-      for (const auto& [edge, refusal] : refusals_before_) merging_.set_refusal(edge, refusal);
       return false;
     }
-    cut(best.apart, best.asking);
+    cut(best.apart, best.asking, false);
     for (const Edge& edge : best.apart) {
       if (merging_.groups().group_of(edge.first) == merging_.groups().group_of(edge.second))
         continue;
@@ -186,18 +155,6 @@ class Region {
     if (edges_.size() > kMaxEdges) edges_.resize(kMaxEdges);
   }
 
-  // Cuts that are tried and given up leave theirs.
-  void remember_refusals() {
-    for (const Node* node : nodes_) {
-      for (const Value* operand : node->operands()) {
-        if (operand == nullptr || !inside_.contains(operand->producer())) continue;
-        const Edge edge = {operand->producer(), node};
-        const auto refusal = merging_.refusals().find(edge);
-        if (refusal != merging_.refusals().end()) refusals_before_.emplace(edge, refusal->second);
-      }
-    }
-  }
-
   // The groups that the nodes are in, in their order.
   std::vector<Group*> present() {
     std::vector<Group*> groups;
@@ -208,11 +165,10 @@ class Region {
     return groups;
   }
 
-  void cut(const EdgeSet& apart, Merging::Asking asking) {
+  void cut(const EdgeSet& apart, Merging::Asking asking, bool is_trial) {
     merging_.groups().dissolve(present());
-    merging_.set_asking(asking);
-    for (Node* node : nodes_) merging_.join_producers(*node, &inside_, &apart);
-    merging_.set_asking(Merging::Asking::Always);
+    const Merging::Scope scope{&inside_, &apart, asking, is_trial};
+    for (Node* node : nodes_) merging_.join_producers(*node, scope);
   }
 
   // Schedules are asked only where what comes out moves less. And nearly all kernels are served, so
@@ -227,31 +183,19 @@ class Region {
 
   Found tried(EdgeSet apart, Merging::Asking asking) {
     Found found{{}, std::move(apart), asking, true};
-    cut(found.apart, asking);
+    cut(found.apart, asking, true);
     double moving = 0;
-    for (const Group* group : present()) moving += least_moving_seconds(*group, options_);
+    for (const Group* group : present()) moving += costs_.least_moving_seconds(*group);
     if (moving > cost_before_.moving_seconds * (1 - kMargin)) {
       found.cost = {HUGE_VAL, moving};
       return found;
     }
     for (const Group* group : present()) {
-      found.is_served = found.is_served && may_be_made(*group);
+      found.is_served = found.is_served && costs_.may_be_made(*group);
       if (!found.is_served && asking != Merging::Asking::Always) return found;
-      add(found.cost, group_cost(*group, options_));
+      add(found.cost, costs_.cost(*group));
     }
     return found;
-  }
-
-  // Whether a schedule serves the group, and nothing speaks against its kernel whatever it was made
-  // of.
-  bool may_be_made(const Group& group) const {
-    if (group.only_aliases()) return true;
-    const Kernel kernel = kernel_of(group);
-    const auto estimate = options_.oracle(kernel);
-    if (!estimate || !fits_on_chip(estimate->pressure, options_)) return false;
-    return group.kind != KernelKind::Chain ||
-           (keeps_cores_busy(estimate->pressure, options_) &&
-            has_rows_that_pay(kernel, *estimate, options_));
   }
 
   Found best_of_all() {
@@ -299,12 +243,12 @@ class Region {
 
   const PlanOptions& options_;
   Merging& merging_;
+  GroupCosts& costs_;
   Edge refused_;
   std::vector<Node*> nodes_;
   std::set<const Node*> inside_;
   std::vector<Group> before_;
   GroupCost cost_before_;
-  std::map<Edge, Refusal> refusals_before_;
   std::vector<Edge> edges_;
 };
 
@@ -333,6 +277,7 @@ class RegionSearch {
       : graph_(graph),
         options_(options),
         merging_(merging),
+        costs_(options),
         asked_(asked),
         left_(options.search_questions +
               options.search_questions_of_node * static_cast<std::int64_t>(graph.num_nodes())) {}
@@ -400,7 +345,7 @@ class RegionSearch {
     if (producer == consumer) return std::nullopt;
     const std::size_t nodes = producer->nodes.size() + consumer->nodes.size();
     if (nodes > kMaxNodes || nodes == 2) return std::nullopt;
-    std::optional<Region> region(std::in_place, options_, merging_, edge);
+    std::optional<Region> region(std::in_place, options_, merging_, costs_, edge);
     if (cannot_improve_.contains(region->key(structures_))) return std::nullopt;
     return region;
   }
@@ -423,6 +368,7 @@ class RegionSearch {
   const Graph& graph_;
   const PlanOptions& options_;
   Merging& merging_;
+  GroupCosts costs_;
   const std::int64_t& asked_;
   std::int64_t left_;  // questions that cuts may ask, but for those of the last one
   SearchOutcome outcome_;

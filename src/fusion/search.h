@@ -34,12 +34,4 @@ struct SearchOutcome {
 SearchOutcome search_regions(const Graph& graph, const PlanOptions& options, Merging& merging,
                              const std::int64_t& asked);
 
-// By the kernel model, with unknown sizes at their nominal ones; infinite where no schedule serves
-// the group.
-struct GroupCost {
-  double seconds = 0;
-  double moving_seconds = 0;  // of those, for moving bytes and launching
-};
-GroupCost group_cost(const Group& group, const PlanOptions& options);
-
 }  // namespace opweld

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "fusion/search.h"
+#include "fusion/group_cost.h"
 
 namespace opweld {
 
