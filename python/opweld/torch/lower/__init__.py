@@ -3,6 +3,7 @@
 from opweld.torch.lower import (  # noqa: F401
     attention,
     contract,
+    convolution,
     elementary,
     indexing,
     norms,

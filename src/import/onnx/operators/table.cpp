@@ -11,9 +11,10 @@ namespace opweld {
 namespace {
 
 constexpr OperatorFamily* kFamilies[] = {
-    activation_operators, attention_operators, constant_operators, contraction_operators,
-    einsum_operators,     index_operators,     moe_operators,      norm_operators,
-    pointwise_operators,  reduction_operators, shape_operators,    slice_operators,
+    activation_operators,  attention_operators, constant_operators,  contraction_operators,
+    convolution_operators, einsum_operators,    index_operators,     moe_operators,
+    norm_operators,        pointwise_operators, reduction_operators, shape_operators,
+    slice_operators,
 };
 
 using Key = std::pair<std::string_view, std::string_view>;
@@ -71,12 +72,37 @@ constexpr Reason kReasons[] = {
 
 // First defined in opset 1 and next changed after opset 7.
 constexpr std::string_view kOldOperators[] = {
-    "Constant",   "Flatten",   "Gather",       "GlobalAveragePool", "GlobalMaxPool",
-    "Hardmax",    "Identity",  "LogSoftmax",   "LpNormalization",   "Not",
-    "ReduceL1",   "ReduceL2",  "ReduceLogSum", "ReduceLogSumExp",   "ReduceMax",
-    "ReduceMean", "ReduceMin", "ReduceProd",   "ReduceSum",         "ReduceSumSquare",
-    "Shape",      "Size",      "Slice",        "Softmax",           "Softplus",
-    "Softsign",   "Squeeze",   "Transpose",    "Unsqueeze"};
+    "Constant",
+    "Conv",
+    "Flatten",
+    "Gather",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "Hardmax",
+    "Identity",
+    "LogSoftmax",
+    "LpNormalization",
+    "Not",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+    "Shape",
+    "Size",
+    "Slice",
+    "Softmax",
+    "Softplus",
+    "Softsign",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+};
 
 }  // namespace
 

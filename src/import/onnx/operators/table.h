@@ -31,6 +31,7 @@ OperatorFamily activation_operators;
 OperatorFamily attention_operators;
 OperatorFamily constant_operators;
 OperatorFamily contraction_operators;
+OperatorFamily convolution_operators;
 OperatorFamily einsum_operators;
 OperatorFamily index_operators;
 OperatorFamily moe_operators;
