@@ -12,12 +12,22 @@
 #include "opweld/result.h"
 #include "opweld/size.h"
 #include "opweld/tensor.h"
+#include "opweld/verification.h"
 
 namespace opweld {
 
 namespace detail {
 struct ModelState;
 }
+
+// What a page of a report shows.
+struct PageSettings {
+  std::string name;  // of the model; empty: that of its graph
+  // Where no inputs are given, it is run on random ones of these sizes; 1 for a batch and 128 for
+  // anything else where a size has no value.
+  SymbolValues sizes = {};
+  int repeats = 10;  // timed runs, of which the median is shown; 0: the page has no times
+};
 
 // A handle: copies are the same model. Safe to use from several threads.
 class OPWELD_API Model {
@@ -47,6 +57,23 @@ class OPWELD_API Model {
 
   // The model stays as it is and can be compiled again with other settings.
   [[nodiscard]] Result<Program> compile(const CompileSettings& settings = {}) const;
+
+  // Compiles it with these settings and unfused, runs both, and holds them, kernel by kernel and
+  // from end to end, against the model in double precision; as slow as reference(). That something
+  // differs is no error of the call, but in what it gives. With single_launch, a run in one launch
+  // must have the bits of kernels run one after another.
+  [[nodiscard]] Result<Verification> verify(const std::vector<TensorView>& inputs,
+                                            const CompileSettings& settings = {}) const;
+
+  // Writes the page of `opweld report`, a file that any browser opens without a network: the graph
+  // before and after, the kernels with what bounds them, and what each level of fusion moves and
+  // takes. The model is compiled at every level and run; kernels run one after another, whatever
+  // settings.single_launch says. It is a failure if the file cannot be written, or if Opweld was
+  // built without the page.
+  [[nodiscard]] Result<void> write_report(const std::string& path,
+                                          const CompileSettings& settings = {},
+                                          const PageSettings& page = {},
+                                          const std::vector<TensorView>& inputs = {}) const;
 
  private:
   friend class GraphBuilder;

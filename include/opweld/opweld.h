@@ -9,3 +9,4 @@
 #include "opweld/program.h"
 #include "opweld/result.h"
 #include "opweld/tensor.h"
+#include "opweld/verification.h"

@@ -23,6 +23,8 @@ from opweld._core import (
     Error,
     GraphBuilder,
     GraphTensor,
+    KernelCheck,
+    OutputCheck,
     PluginInfo,
     RunReport,
     TensorInfo,
@@ -32,6 +34,7 @@ from opweld._core import (
 )
 from opweld.account import Account
 from opweld.program import Model, Program, Stats, compile, load, parse
+from opweld.verification import Verification
 
 if TYPE_CHECKING:
     from opweld.torch import custom_op, explain
@@ -42,13 +45,16 @@ __all__ = [
     "Error",
     "GraphBuilder",
     "GraphTensor",
+    "KernelCheck",
     "Model",
+    "OutputCheck",
     "PluginInfo",
     "Program",
     "RunReport",
     "Stats",
     "TensorInfo",
     "UsageError",
+    "Verification",
     "compile",
     "custom_op",
     "explain",

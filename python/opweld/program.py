@@ -3,12 +3,14 @@
 import html
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from opweld import _core, arrays
 from opweld.account import Account, make_account
+from opweld.verification import Verification, make_verification
 
 
 @dataclass
@@ -99,17 +101,70 @@ class Program:
         """
         return make_account(self._core, {**(sizes or {}), **values})
 
-    def verify(self, *inputs: Any, **named: Any) -> list[_core.OutputCheck]:
-        """Holds a run against the model unfused, and against its meaning in double precision.
+    def verify(self, *inputs: Any, **named: Any) -> Verification:
+        """Holds a run on these arrays against the model unfused, and in double precision.
 
-        An output's `of_tolerance` is at most 1 where every element is within the tolerance of one
-        kernel (docs/numerics.md); through a whole model of f16 or bf16, roundings add up to more.
+        What has to agree: each kernel with the operators that it stands for, on the inputs that it
+        had; the outputs from end to end, where no rounding of f16 or bf16 adds up; and the code of
+        custom operators with what they declare. `opweld verify` does the same for a file. The
+        reference is plain loops, so this takes far longer than a run.
+
+        Returns:
+            What was compared and how far it is apart; `ok` where all agrees. It prints as text,
+            and shows as a table in notebooks.
+
+        Raises:
+            UsageError: as for a call.
         """
         if named:
             inputs = self._in_order(inputs, named)
-        model = self._model._core
-        plain = model.compile(**{**self._settings, "fusion": "none"})
-        return _core.verify(model, self._core, plain, [arrays.readable(each) for each in inputs])
+        readables = [arrays.readable(each) for each in inputs]
+        return make_verification(self._model._core.verify(readables, self._model_settings()))
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        sizes: Mapping[str, int] | None = None,
+        /,
+        *,
+        inputs: Sequence[Any] | None = None,
+        repeats: int = 10,
+        **values: int,
+    ) -> Path:
+        """Writes the page of `opweld report`, which any browser opens without a network.
+
+        It has the graph before and after, every kernel with what bounds it, the reason of every
+        fusion that was not done, and what each level of fusion moves and takes. The model is
+        compiled at all levels and run for that, on random inputs where none are given.
+
+        Args:
+            path: of the file to write, "report.html".
+            sizes: values of the model's free sizes, for names that are no identifiers; 1 for a
+                batch and 128 for anything else where there is no value.
+            inputs: arrays to run on, in order; sizes are then theirs.
+            repeats: timed runs, of which the median is shown; 0: the page has no times.
+            values: sizes as keywords, `report("report.html", batch=1, sequence=128)`.
+
+        Returns:
+            The path.
+
+        Raises:
+            UsageError: a size is none that there is, or none that it can have.
+            Error: the file cannot be written, or the package was built without the page.
+        """
+        self._model._core.write_report(
+            os.fspath(path),
+            self._model_settings(),
+            name=self._model.name,
+            sizes={**(sizes or {}), **values},
+            repeats=repeats,
+            inputs=[arrays.readable(each) for each in inputs or ()],
+        )
+        return Path(path)
+
+    def _model_settings(self) -> _core.CompileSettings:
+        """As it was compiled; what was measured then is found in the cache folder."""
+        return _core.CompileSettings(**self._settings | {"tune_seconds": 0.0})
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(repr, self.inputs))
@@ -130,8 +185,14 @@ class Program:
 class Model:
     """A model before it is compiled; safe to use from several threads."""
 
-    def __init__(self, core: _core.Model) -> None:
+    def __init__(self, core: _core.Model, name: str = "") -> None:
         self._core = core
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """What reports call it: the name of its file, or empty."""
+        return self._name
 
     @property
     def inputs(self) -> list[_core.TensorInfo]:
@@ -154,7 +215,7 @@ class Model:
 
     def compile(self, **settings: Any) -> Program:
         """Compiles it; the settings are those of `opweld.compile`."""
-        return Program(self._core.compile(**settings), self, settings)
+        return Program(self._core.compile(_core.CompileSettings(**settings)), self, settings)
 
 
 def load(path: str | os.PathLike[str]) -> Model:
@@ -165,7 +226,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     Raises:
         Error: the file cannot be read, or has an operator that Opweld lacks; names the node.
     """
-    return Model(_core.load(os.fspath(path)))
+    return Model(_core.load(os.fspath(path)), Path(path).name)
 
 
 def parse(text: str) -> Model:

@@ -1,13 +1,11 @@
 #include "opweld/model.h"
 
+#include "api/compile_options.h"
 #include "api/convert.h"
-#include "compile_cache.h"
 #include "graph/text.h"
 #include "load.h"
 #include "ops/builder.h"
 #include "ops/reference.h"
-#include "report/usual_sizes.h"
-#include "rewrite/in_place.h"
 #include "support/cache_folder.h"
 #include "tune.h"
 #include "tune/example_inputs.h"
@@ -93,11 +91,7 @@ namespace {
 
 Expected<std::vector<HostTensor>> evaluate_in_f64(const Graph& graph,
                                                   const std::vector<TensorView>& views) {
-  std::vector<Tensor> inputs;
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    OPWELD_TRY(Tensor input, to_tensor(views[i], input_label(graph, i)));
-    inputs.push_back(std::move(input));
-  }
+  OPWELD_TRY(const std::vector<Tensor> inputs, input_tensors(graph, views));
   const ReferenceOptions options{.in_f64 = true, .constants_as_stored = true, .observer = {}};
   OPWELD_TRY(const std::vector<Tensor> outputs, evaluate(graph, inputs, options));
   std::vector<HostTensor> results;
@@ -117,24 +111,9 @@ Result<std::vector<HostTensor>> Model::reference(const std::vector<TensorView>& 
 
 namespace {
 
-// As asked, else the usual ones.
-Expected<Bindings> sizes_to_tune_at(const Graph& graph, SymbolValues asked) {
-  Bindings sizes;
-  for (const Dim& dim : graph.symbols()) {
-    const auto symbol = dim.as_symbol();
-    const auto found = asked.find(symbol->name);
-    const std::int64_t size = found == asked.end() ? usual_size(*symbol) : found->second;
-    OPWELD_CHECK(symbol->check(size));
-    sizes.set(symbol->name, size);
-    asked.erase(symbol->name);
-  }
-  if (asked.empty()) return sizes;
-  return usage_error("tune_sizes: the model has no free size '{}'", asked.begin()->first);
-}
-
 Expected<Tuning> tuned_for(const Graph& graph, const CompileSettings& settings,
                            const CompileOptions& options) {
-  OPWELD_TRY(const Bindings sizes, sizes_to_tune_at(graph, settings.tune_sizes));
+  OPWELD_TRY(const Bindings sizes, sizes_to_run_at(graph, settings.tune_sizes, "tune_sizes"));
   OPWELD_TRY(const std::vector<Tensor> inputs, example_inputs(graph, sizes, 1));
   TuneOptions tuning;
   tuning.seconds = settings.tune_seconds;
@@ -145,42 +124,16 @@ Expected<Tuning> tuned_for(const Graph& graph, const CompileSettings& settings,
 }  // namespace
 
 Result<Program> Model::compile(const CompileSettings& settings) const {
-  constexpr int kMostThreads = 1024;
-  if (settings.threads < 0 || settings.threads > kMostThreads) {
-    return Error{ErrorKind::Usage,
-                 fmt::format("threads: {} is not in [0, {}]", settings.threads, kMostThreads)};
-  }
-  if (settings.fusion > FusionLevel::Auto || settings.numerics > Numerics::Strict) {
-    return Error{ErrorKind::Usage, "the level of fusion or numerics is none that there is"};
-  }
-  constexpr double kMostSeconds = 86400;
-  if (!(settings.tune_seconds >= 0 && settings.tune_seconds <= kMostSeconds)) {
-    return Error{ErrorKind::Usage, fmt::format("tune_seconds: {} is not in [0, {}]",
-                                               settings.tune_seconds, kMostSeconds)};
-  }
-  if (settings.tune_seconds > 0 && !settings.tuned) {
-    return Error{ErrorKind::Usage, "tune_seconds asks to measure what tuned = false leaves aside"};
-  }
-  CompileOptions options;
-  options.level = settings.fusion;
-  options.threads = settings.threads;
-  options.target = settings.target;
-  options.strict = settings.numerics == Numerics::Strict;
-  options.history = true;
-  Graph graph = state_->graph.clone();
-  for (const auto& [output, input] : settings.in_place) {
-    if (const Status declared = declare_in_place(graph, output, input); !declared) {
-      return declared.error();
-    }
-  }
-  if (settings.tuned) options.tuning = stored_tuning(settings.target);
-  if (settings.cached) options.kept = compile_cache();
+  if (const Status checked = check_settings(settings); !checked) return checked.error();
+  auto graph = declared_graph(state_->graph, settings);
+  if (!graph) return std::move(graph.error());
+  CompileOptions options = options_of(settings);
   if (settings.tune_seconds > 0) {
-    auto tuning = tuned_for(graph, settings, options);
+    auto tuning = tuned_for(*graph, settings, options);
     if (!tuning) return tuning.error().with_context("tuning");
     options.tuning = std::make_shared<const Tuning>(std::move(*tuning));
   }
-  auto compiled = opweld::compile(std::move(graph), options);
+  auto compiled = opweld::compile(std::move(*graph), options);
   if (!compiled) return std::move(compiled.error());
   const double seconds = compiled->seconds();
   return Program(std::make_shared<detail::ProgramState>(

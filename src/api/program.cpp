@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/compile_options.h"
 #include "api/convert.h"
 #include "fusion/reasons.h"
 #include "report/account.h"
@@ -44,16 +45,6 @@ std::string output_label(const Graph& graph, std::size_t index) {
   if (index < graph.outputs().size())
     return fmt::format("output '{}'", graph.outputs()[index].name);
   return fmt::format("output number {}", index + 1);
-}
-
-Expected<std::vector<Tensor>> input_tensors(const Graph& graph,
-                                            const std::vector<TensorView>& views) {
-  std::vector<Tensor> tensors;
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    OPWELD_TRY(Tensor tensor, to_tensor(views[i], input_label(graph, i)));
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
 }
 
 RunOptions options_for(const detail::ProgramState& program, const RunReport* report) {

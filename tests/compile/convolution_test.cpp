@@ -27,7 +27,7 @@ Executable compiled(const ModelBuilder& model, FusionLevel level, int threads = 
 }
 
 void check(const ConvolutionChoice& choice, DType dtype) {
-  SCOPED_TRACE(PrintToString(choice) + std::string(to_string(dtype)));
+  SCOPED_TRACE(::testing::PrintToString(choice) + std::string(to_string(dtype)));
   const ConvolutionModel model(choice, dtype);
   const ModelBuilder onnx = model.model();
   Executable unfused = compiled(onnx, FusionLevel::None);

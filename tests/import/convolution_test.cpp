@@ -10,7 +10,7 @@ namespace {
 
 using testing::ConvolutionChoice;
 using testing::ConvolutionModel;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 void expect_near(const Tensor& actual, const Tensor& expected) {
   ASSERT_EQ(actual.sizes(), expected.sizes());
@@ -23,7 +23,7 @@ TEST(Conv, EachTwoOptions) {
   for (const ConvolutionChoice& choice :
        testing::CoveringArray<testing::kConvolutionFactors>(testing::kConvolutionLevels)
            .choices()) {
-    SCOPED_TRACE(testing::PrintToString(choice));
+    SCOPED_TRACE(::testing::PrintToString(choice));
     const ConvolutionModel model(choice, DType::F32);
     const Tensor x = model.random(model.image_sizes(2), 1);
     const auto outputs = run(model.model(), model.inputs(x));

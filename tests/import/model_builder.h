@@ -225,7 +225,7 @@ inline void expect_tensor(const Tensor& actual, DType dtype, const Sizes& sizes,
     elements.push_back(is_float(dtype) ? actual.get_double(i)
                                        : static_cast<double>(actual.get_int(i)));
   }
-  EXPECT_THAT(elements, testing::Pointwise(testing::NanSensitiveDoubleNear(tolerance), values));
+  EXPECT_THAT(elements, ::testing::Pointwise(::testing::NanSensitiveDoubleNear(tolerance), values));
 }
 
 // The only output of a model.

@@ -185,11 +185,44 @@ def test_names_in_html_are_escaped() -> None:
     assert "<script>" not in page
 
 
-def test_verify_holds_a_run_against_its_meaning(small: opweld.Program) -> None:
-    checks = small.verify(rows(5, 1), y=rows(5, 2))
-    assert [check.name for check in checks] == ["out", "sum"]
-    assert all(check.to_unfused == 0 for check in checks)
-    assert all(0 < check.to_reference < 1e-6 and check.of_tolerance < 1 for check in checks)
+def test_verify_holds_a_run_and_its_kernels_against_their_meaning(small: opweld.Program) -> None:
+    result = small.verify(rows(5, 1), y=rows(5, 2))
+    assert isinstance(result, opweld.Verification)
+    assert result.ok and result.fault == "" and result.differing == []
+    assert [check.name for check in result.outputs] == ["out", "sum"]
+    assert all(check.to_unfused == 0 for check in result.outputs)
+    assert all(0 < check.to_reference < 1e-6 and check.of_tolerance < 1 for check in result.outputs)
+    (kernel,) = result.kernels
+    assert kernel.name == small.explain(s=5).kernels[0]["name"]
+    assert kernel.operators == "add + relu" and 0 < kernel.largest_difference < 1e-6
+    assert str(result).startswith("1 kernel held to operators in double precision: all agree\n")
+    assert "<td>add + relu</td>" in result._repr_html_()
+    with pytest.raises(opweld.UsageError, match="'y' is missing"):
+        small.verify(x=rows(5, 1))
+    with pytest.raises(opweld.UsageError, match="'y'"):
+        small.verify(rows(5, 1), rows(5, 1)[:, :2])
+
+
+@pytest.mark.parametrize("fusion", ["none", "ops", "auto"])
+@pytest.mark.parametrize("numerics", ["default", "strict"])
+def test_verify_is_of_the_program_as_it_was_compiled(fusion: str, numerics: str) -> None:
+    program = opweld.compile(opweld.parse(SMALL), fusion=fusion, numerics=numerics)
+    result = program.verify(rows(17, 1), rows(17, 2))
+    assert result.ok
+    # In strict numerics, unfused kernels are checked: fused results are the same to the bit.
+    assert len(result.kernels) == (1 if fusion == "auto" and numerics == "default" else 2)
+
+
+def test_verify_tells_which_kernel_differs() -> None:
+    # In f32 the one is lost beside 1e8; in double precision it is not.
+    text = 'graph g(%x: f32[s, 3]) { %y = reduce_sum(%x) {axes = [1]} return %y as "<y>" }'
+    program = opweld.compile(opweld.parse(text))
+    result = program.verify(np.array([[1e8, 1, -1e8], [1, 2, 3]], np.float32))
+    assert not result.ok
+    assert "output '<y>', against the reference" in result.fault
+    assert [kernel.name for kernel in result.differing] == [result.kernels[0].name]
+    assert "1 differ" in result.headline() and result.fault in str(result)
+    assert "<y>" not in result._repr_html_() and "&lt;y&gt;" in result._repr_html_()
 
 
 def test_the_stats(small: opweld.Program) -> None:

@@ -1,4 +1,4 @@
-"""`opweld report` and `--trace` on the command line."""
+"""The page of a report, from the command line and from Python; `--trace` on the command line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import opweld as package
 import pytest
 
 from bench.opweld_command import opweld, opweld_path
@@ -81,6 +83,52 @@ def test_a_single_launch_is_refused(model: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert "--single-launch" in done.stderr
+
+
+def test_a_program_writes_the_page_of_its_model(model: Path, tmp_path: Path) -> None:
+    program = package.compile(model, fusion="ops")
+    page = program.report(tmp_path / "page.html", s=24, repeats=2)
+    assert page == tmp_path / "page.html"
+    document = document_of(page)
+    assert document["model"] == "small.graph"
+    assert document["sizes"] == {"batch": 1, "s": 24}
+    assert document["repeats"] == 2
+    # Of the level that the program has, beside those that it is compared with.
+    kernels = program.explain(batch=1, s=24).kernels
+    assert [kernel["label"] for kernel in document["kernels"]] == [
+        kernel["operators"] for kernel in kernels
+    ]
+    assert [level["level"] for level in document["levels"]] == ["none", "ops", "auto"]
+    assert all(level["seconds"] > 0 for level in document["levels"])
+    same = json.loads(
+        opweld("report", model, "--json", "--no-measure", "--fusion=ops", "--dim=s=24")
+    )
+    assert document["after"]["edges"] == same["after"]["edges"]
+
+
+def test_a_page_of_a_run_on_given_arrays(model: Path, tmp_path: Path) -> None:
+    program = package.compile(package.parse(GRAPH))
+    x = np.ones((3, 5), np.float32)
+    document = document_of(program.report(str(tmp_path / "page.html"), inputs=[x], repeats=0))
+    assert document["model"] == "small"
+    assert document["sizes"] == {"batch": 3, "s": 5}
+    assert all("seconds" not in kernel for kernel in document["kernels"])
+
+
+def test_a_page_that_cannot_be_made_raises(tmp_path: Path) -> None:
+    program = package.compile(package.parse(GRAPH))
+    page = tmp_path / "page.html"
+    with pytest.raises(package.UsageError, match="no free size 't'"):
+        program.report(page, t=3)
+    with pytest.raises(package.UsageError, match="repeats"):
+        program.report(page, repeats=-1)
+    with pytest.raises(package.UsageError, match="sizes are those of the inputs"):
+        program.report(page, inputs=[np.ones((3, 5), np.float32)], s=5)
+    with pytest.raises(package.UsageError, match="'x'"):
+        program.report(page, inputs=[np.ones(3, np.float32)])
+    with pytest.raises(package.Error, match="cannot write"):
+        program.report(tmp_path / "no" / "page.html", repeats=0)
+    assert not page.exists()
 
 
 def events_of(file: Path, category: str) -> list[dict]:

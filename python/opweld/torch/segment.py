@@ -167,7 +167,7 @@ class SegmentBuilder:
         for node in outputs:
             self.builder.output(node.name, self.tensors[node])
         model = self.builder.finish()
-        program = model.compile(**settings)
+        program = model.compile(_core.CompileSettings(**settings))
         return Segment(
             nodes=self.nodes,
             inputs=self.inputs,

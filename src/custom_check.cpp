@@ -8,7 +8,7 @@
 #include "ops/reference.h"
 #include "runtime/compare.h"
 
-namespace opweld::cli {
+namespace opweld {
 
 namespace {
 
@@ -103,4 +103,4 @@ Expected<CustomCheck> check_custom_operators(const Graph& graph, std::span<const
   return checker.take();
 }
 
-}  // namespace opweld::cli
+}  // namespace opweld

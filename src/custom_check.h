@@ -8,7 +8,7 @@
 #include "graph/tensor.h"
 #include "support/expected.h"
 
-namespace opweld::cli {
+namespace opweld {
 
 // A node whose operator has both code and an expression or a body, by which it fuses: the two must
 // say the same.
@@ -24,4 +24,4 @@ struct CustomCheck {
 // operands that the operator has in this model.
 Expected<CustomCheck> check_custom_operators(const Graph& graph, std::span<const Tensor> inputs);
 
-}  // namespace opweld::cli
+}  // namespace opweld
