@@ -22,7 +22,7 @@ struct ModelState;
 
 // What a page of a report shows.
 struct PageSettings {
-  std::string name;  // of the model; empty: that of its graph
+  std::string name = {};  // of the model; empty: that of its graph
   // Where no inputs are given, it is run on random ones of these sizes; 1 for a batch and 128 for
   // anything else where a size has no value.
   SymbolValues sizes = {};

@@ -3,6 +3,7 @@
 #include "api/compile_options.h"
 #include "api/convert.h"
 #include "model_check.h"
+#include "ops/reference.h"
 
 namespace opweld {
 
@@ -28,6 +29,7 @@ Expected<Verification> verified(const Graph& model, const std::vector<TensorView
                                 const CompileSettings& settings) {
   OPWELD_CHECK(check_settings(settings));
   OPWELD_TRY(const std::vector<Tensor> inputs, input_tensors(model, views));
+  OPWELD_CHECK(bind_symbols(model, inputs).map([](const Bindings&) {}));  // before compiling
   OPWELD_TRY(Graph graph, declared_graph(model, settings));
   CompileOptions options = options_of(settings);
   // The graphs that were compiled are evaluated again.

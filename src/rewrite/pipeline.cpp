@@ -16,6 +16,7 @@
 #include "rewrite/raise/silu.h"
 #include "rewrite/raise/softmax.h"
 #include "rewrite/simplify.h"
+#include "rewrite/sink_views.h"
 
 namespace opweld {
 
@@ -44,7 +45,8 @@ std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
              [notes = options.notes](Graph& graph) {  // branches of experts -> grouped_matmul
                return raise_experts(graph, notes);
              }},
-            {"simplify-raised", simplify},  // transposes beside what was raised meet
+            {"sink-views", sink_views},     // gelu(transpose(x w)) -> transpose(gelu(x w))
+            {"simplify-raised", simplify},  // transposes beside what was raised or moved meet
             {"cse-raised", eliminate_common_subexpressions},
             {"sweep", eliminate_dead_code},
         });

@@ -245,6 +245,13 @@ TEST(LayerScope, IsThePathUpToTheFirstNumber) {
   EXPECT_EQ(layer_scope("Add.3"), "");  // the node itself
   EXPECT_EQ(layer_scope("0/Add"), "");
   EXPECT_EQ(layer_scope(""), "");
+  EXPECT_EQ(layer_of_namespace(": pkg.LlamaForCausalLM/model: pkg.LlamaModel/model.layers.0: "
+                               "pkg.Layer/model.layers.0.self_attn: pkg.Attention/mm: aten.mm"),
+            "model.layers.0");
+  EXPECT_EQ(layer_of_namespace(": A/h.11: B/h.11.experts.3: C/add: aten.add.Tensor"), "h.11");
+  EXPECT_EQ(layer_of_namespace(": A/embed: B/index_1: aten.index.Tensor"), "");
+  EXPECT_EQ(layer_of_namespace("///: :"), "");
+  EXPECT_EQ(layer_of_namespace(""), "");
 }
 
 }  // namespace

@@ -284,6 +284,20 @@ TEST(Import, NodesHaveTheStreamOfTheirMetadata) {
                                    Pair("add", "two")));
 }
 
+TEST(Import, NodesAreOfTheLayerOfTheirNameOrElseOfTheirNamespace) {
+  ModelBuilder model;
+  model.input("x", {"2"}).output("y");
+  const char* const modules = ": pkg.Model/model.layers.3: pkg.Layer/neg: aten.neg.default";
+  model.node("Neg", {"x"}, {"a"}).name("node_neg_7").metadata("namespace", modules);
+  model.node("Neg", {"a"}, {"b"}).name("/h.1/neg").metadata("namespace", modules);
+  model.node("Neg", {"b"}, {"y"}).name("node_neg_8").metadata("namespace", ": pkg.Model/neg: neg");
+  const auto graph = model.import();
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  std::vector<std::string> layers;
+  for (const auto& node : graph->nodes()) layers.push_back(node->source().scope);
+  EXPECT_THAT(layers, ElementsAre("model.layers.3", "h.1", ""));
+}
+
 TEST(Import, RefusesFunctionsThatCallThemselves) {
   ModelBuilder model = function_model();
   model.node("Scaled", {"x"}, {"y"}).domain("local").set("factor", 2.0);

@@ -193,6 +193,93 @@ def test_operators_agree_with_eager_mode(group: str) -> None:
     assert [graph.stats.compiles for graph in compiled.graphs] == [1]
 
 
+# By what is about them: spatial axes, channels, filters, kernel, and the rest by name.
+CONVOLUTIONS: dict[str, tuple[int, int, int, tuple[int, ...], dict[str, Any]]] = {
+    "plain": (2, 4, 5, (3, 2), {}),
+    "patches": (2, 3, 8, (4, 4), {"stride": 4}),
+    "single elements": (2, 3, 8, (1, 1), {"stride": (2, 1)}),
+    "strides and padding": (2, 4, 6, (3, 3), {"stride": (2, 1), "padding": (1, 2)}),
+    "dilations": (2, 4, 6, (3, 2), {"dilation": (2, 3), "padding": 2}),
+    "same": (2, 4, 6, (3, 5), {"padding": "same"}),
+    "valid": (2, 4, 6, (3, 4), {"padding": "valid"}),
+    "groups": (2, 4, 6, (3, 3), {"groups": 2}),
+    "depthwise": (2, 4, 8, (3, 3), {"groups": 4, "padding": 1}),
+    "a line": (1, 4, 6, (3,), {"stride": 2, "padding": 1}),
+    "a depthwise line": (1, 6, 6, (4,), {"groups": 6, "padding": 3}),
+    "a volume": (3, 2, 4, (2, 3, 1), {"stride": (1, 2, 3), "padding": (0, 1, 0)}),
+}
+
+
+class Convolutions(torch.nn.Module):
+    """Some of them, each on the image of its name, with a bias and without."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.names = names
+        self.layers = torch.nn.ModuleList(
+            (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)[axes - 1](
+                channels, filters, kernel, bias=bias, **options
+            )
+            for axes, channels, filters, kernel, options in (CONVOLUTIONS[name] for name in names)
+            for bias in (False, True)
+        )
+
+    def forward(self, images: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Results by name, and whether there was a bias."""
+        return {
+            f"{self.names[i // 2]}, {i % 2}": layer(images[self.names[i // 2]])
+            for i, layer in enumerate(self.layers)
+        }
+
+    def images(self, *sizes: int, dtype: torch.dtype = torch.float32) -> dict[str, torch.Tensor]:
+        """For a batch and as many spatial sizes as each convolution has."""
+        return {
+            name: floats(sizes[0], CONVOLUTIONS[name][1], *sizes[1 : 1 + CONVOLUTIONS[name][0]])
+            .to(dtype)
+            for name in self.names
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_convolutions_agree_with_eager_mode(free: bool) -> None:
+    # For a padding of "same" PyTorch traces the batch as a number.
+    names = [name for name in CONVOLUTIONS if not (free and name == "same")]
+    model = Convolutions(*names)
+    compiled = Compiled(model, dynamic=free)
+    with torch.no_grad():
+        for sizes in (
+            [(2, 9, 10, 11), (3, 12, 16, 17), (5, 31, 20, 8)] if free else [(2, 9, 10, 11)]
+        ):
+            images = model.images(*sizes)
+            assert_all_same(compiled(images), model(images))
+    assert compiled.eager == {}
+    assert compiled.compiles == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_convolutions_of_other_floats(dtype: torch.dtype) -> None:
+    model = Convolutions("strides and padding", "groups", "patches").to(dtype)
+    compiled = Compiled(model)
+    images = model.images(2, 9, 11, dtype=dtype)
+    with torch.no_grad():
+        assert_all_same(compiled(images), model(images))
+    assert compiled.eager == {}
+
+
+def test_convolutions_of_nothing_and_of_nan() -> None:
+    model = Convolutions("strides and padding", "depthwise")
+    compiled = Compiled(model, dynamic=None)
+    with torch.no_grad():
+        empty = model.images(0, 9, 11)
+        assert_all_same(compiled(empty), model(empty))
+        images = model.images(2, 9, 11)
+        for image in images.values():
+            image[1, 2, 3, 4], image[0, 0, 0, 0] = float("nan"), float("inf")
+        assert_all_same(compiled(images), model(images))
+    assert compiled.eager == {}
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("group", ["unary", "binary", "reductions"])
 def test_other_floats(group: str, dtype: torch.dtype) -> None:
@@ -252,6 +339,10 @@ REFUSED: dict[str, tuple[Function, str]] = {
     "remainder of floats": (lambda x: (x + 1) % 0.3, "a remainder of floats"),
     "mask": (lambda x: (x + 1)[x > 0], "by a mask"),
     "range of floats": (lambda x: torch.arange(0.0, x.shape[0] / 2, 0.5), "range of floats"),
+    "transposed convolution": (
+        lambda x: F.conv_transpose1d((x + 1)[None], torch.ones(7, 2, 3)),
+        "a transposed convolution",
+    ),
     "unbiased variance": (lambda x: (x + 1).var(1), "variance"),
 }
 

@@ -13,8 +13,6 @@ from tests.python.torch_helpers import Compiled
 EAGER = {
     "Mixtral": {"aten.sort.default", "aten.histc.default"},
     "Qwen2-MoE": {"aten.sort.default", "aten.histc.default"},
-    "ViT": {"aten.convolution.default"},
-    "CLIP vision": {"aten.convolution.default"},
 }
 # PyTorch traces a model with a sliding window once for lengths within it and once for others.
 GRAPHS = {"Mistral": 2}

@@ -305,6 +305,51 @@ TEST(RaiseAttention, RowsGuardedAgainstHidingAll) {
   EXPECT_EQ(before[0].get_double(0), 0);
 }
 
+std::string nan_guarded_text(const std::string& guard, const std::string& more = "") {
+  return "graph g(%q: f32[b, h, s, d], %k: f32[b, h, d, t], %v: f32[b, h, t, d], "
+         "%allowed: bool[s, t], %other: f32[b, h, s, t]) {\n" +
+         kInfinite + "%fill = constant {value = f32[] {1.0}}\n" +
+         "%m = select(%allowed, %zero, %low)\n %a = matmul(%q, %k)\n %x = add(%a, %m)\n"
+         "%p = softmax(%x) {axis = 3}\n" +
+         guard + " %y = matmul(%w, %v)\n return %y as \"y\"" + more + "\n}";
+}
+
+TEST(RaiseAttention, RowsGuardedAgainstNaN) {
+  const std::string masked = "attention(%q, %0, %v, %m) {causal = \"none\", scale = 1.0}";
+  const std::string guard = "%n = is_nan(%p)\n %w = select(%n, %zero, %p)\n";
+  EXPECT_EQ(attention_of(nan_guarded_text(guard)), masked);
+  EXPECT_EQ(attention_of(nan_guarded_text("%n = is_nan(%p)\n %o = not(%n)\n"
+                                          "%w = select(%o, %p, %zero)\n")),
+            masked);
+  // Other weights, another value asked, or the weights read by somebody else.
+  EXPECT_EQ(found(nan_guarded_text("%n = is_nan(%p)\n %w = select(%n, %fill, %p)\n")), 0);
+  EXPECT_EQ(found(nan_guarded_text("%n = is_nan(%p)\n %w = select(%n, %p, %zero)\n")), 0);
+  EXPECT_EQ(found(nan_guarded_text("%n = is_nan(%other)\n %w = select(%n, %zero, %p)\n")), 0);
+  EXPECT_EQ(found(nan_guarded_text(guard, ", %p as \"weights\"")), 0);
+  EXPECT_EQ(found(nan_guarded_text(guard, ", %n as \"hidden\"")), 0);
+  // Rows that are hidden throughout are zeros before and after.
+  Graph graph = parse_graph(nan_guarded_text(guard)).value();
+  auto inputs = random_inputs(graph, kSizes, {});
+  for (std::int64_t t = 0; t < 7; ++t) inputs[3].set_int(t, 0);
+  const auto before = results_of(graph, inputs, true);
+  ASSERT_TRUE(raise_attention(graph));
+  expect_same(before, results_of(graph, inputs, true), 1e-9);
+  EXPECT_EQ(before[0].get_double(0), 0);
+}
+
+TEST(RaiseAttention, RowsOfHalvesGuardedAgainstNaN) {
+  for (const char* dtype : {"f16", "bf16"}) {
+    const std::string text =
+        joined({"graph g(%q: ", dtype, "[b, h, s, d], %k: ", dtype, "[b, h, d, t], %v: ", dtype,
+                "[b, h, t, d]) {\n %zero = constant {value = ", dtype, "[] {0.0}}\n",
+                "%x = matmul(%q, %k)\n %wide = cast(%x) {to = f32}\n",
+                "%u = softmax(%wide) {axis = 3}\n %p = cast(%u) {to = ", dtype, "}\n",
+                "%n = is_nan(%p)\n %w = select(%n, %zero, %p)\n %y = matmul(%w, %v)\n",
+                "return %y as \"y\"\n}"});
+    EXPECT_EQ(found(text), 1) << dtype;
+  }
+}
+
 TEST(RaiseAttention, MasksOfZerosAreNone) {
   EXPECT_EQ(attention_of(graph_text("%z = constant {value = f32[] {0.0}}\n"
                                     "%m = expand(%z) {shape = <s, t>}\n" +

@@ -6,8 +6,8 @@
 #include "import/onnx/constant_value.h"
 #include "import/onnx/input_types.h"
 #include "import/onnx/layer_scope.h"
+#include "import/onnx/node_metadata.h"
 #include "import/onnx/operators/table.h"
-#include "import/onnx/stream_label.h"
 #include "import/onnx/survey.h"
 
 namespace opweld {
@@ -278,7 +278,7 @@ Expected<Values> Importer::call_handler(const onnx::NodeProto& node, const Value
     return fail("has {} operands, {} are known", operands.size(), rule->max_operands);
   }
   const std::string name = place.prefix + node.name();
-  const Source source{node.name().empty() ? "" : name, node.op_type(), layer_scope(name), 1,
+  const Source source{node.name().empty() ? "" : name, node.op_type(), layer_of(node, name), 1,
                       stream_of(node, place)};
   NodeContext context(node, opset == place.opsets.end() ? 1 : opset->second, rule->target, operands,
                       Builder(graph_, nullptr, source), reader_);
@@ -288,8 +288,14 @@ Expected<Values> Importer::call_handler(const onnx::NodeProto& node, const Value
   return results;
 }
 
+std::string Importer::layer_of(const onnx::NodeProto& node, const std::string& name) {
+  std::string named = layer_scope(name);
+  // torch.onnx numbers nodes through the model, and says beside that in which modules they are.
+  return named.empty() ? layer_of_namespace(node_metadata(node, "namespace")) : named;
+}
+
 std::string Importer::stream_of(const onnx::NodeProto& node, const Place& place) {
-  std::string own = stream_label(node);
+  std::string own = node_metadata(node, "stream");
   return own.empty() ? place.stream : own;
 }
 

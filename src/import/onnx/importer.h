@@ -49,6 +49,8 @@ class Importer {
   Status add_graph_outputs(const onnx::GraphProto& graph, Scope& scope);
   Status import_nodes(const Nodes& nodes, Place place);
   Status import_node(const onnx::NodeProto& node, Place& place);
+  // `name`: of the node, with the path of the calls that led there.
+  static std::string layer_of(const onnx::NodeProto& node, const std::string& name);
   static std::string stream_of(const onnx::NodeProto& node, const Place& place);
 
   Expected<Values> build(const onnx::NodeProto& node, const Values& operands, Place& place);

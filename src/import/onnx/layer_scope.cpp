@@ -28,4 +28,16 @@ std::string layer_scope(std::string_view node_name) {
   return {};
 }
 
+std::string layer_of_namespace(std::string_view modules) {
+  while (!modules.empty()) {
+    const std::size_t end = std::min(modules.find('/'), modules.size());
+    const std::string_view module = modules.substr(0, end);
+    // A module's own name is that of a path, unlike a node's.
+    std::string layer = layer_scope(std::string(module.substr(0, module.find(": "))) + "/");
+    if (!layer.empty()) return layer;
+    modules.remove_prefix(std::min(end + 1, modules.size()));
+  }
+  return {};
+}
+
 }  // namespace opweld

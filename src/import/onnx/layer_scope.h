@@ -11,4 +11,9 @@ namespace opweld {
 // numbered.
 std::string layer_scope(std::string_view node_name);
 
+// The same of what torch.onnx writes as "namespace", modules from the outermost on with the classes
+// they are of: ": LlamaForCausalLM/model: LlamaModel/model.layers.0: LlamaDecoderLayer/mul: ..."
+// -> "model.layers.0".
+std::string layer_of_namespace(std::string_view modules);
+
 }  // namespace opweld

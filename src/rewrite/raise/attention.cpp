@@ -14,7 +14,8 @@ namespace opweld {
 
 namespace {
 
-// A softmax over the keys, and what its rows are guarded by.
+// A softmax over the keys, and what its rows are guarded by; by itself, where they are 0 if it is
+// NaN.
 struct Weights {
   Node* softmax = nullptr;
   const Value* guard = nullptr;  // rows where this is -inf throughout have weights of 0
@@ -31,11 +32,43 @@ const Value* hidden_rows_of(const Value* value) {
   return matches ? maximum->operand(0) : nullptr;
 }
 
+// Of a selection between 0 and x by whether x is NaN, that x; else null. Nothing else may read x
+// nor what is asked of it.
+Value* guarded_against_nan(const Node& selection) {
+  const Value* condition = selection.operand(0);
+  int kept = 2;
+  if (const Node* const negation = made_by(condition, "not"); negation != nullptr) {
+    if (!has_one_reader(condition)) return nullptr;
+    condition = negation->operand(0);
+    kept = 1;
+  }
+  Value* const x = selection.operand(kept);
+  const Node* const is_nan = made_by(condition, "is_nan");
+  const bool asks_x = is_nan != nullptr && is_nan->operand(0) == x && has_one_reader(condition);
+  const bool is_read_here = x->uses().size() == 2 && !x->is_graph_output();
+  const bool gives_zero = uniform_value(selection.operand(3 - kept)) == 0.0;
+  return asks_x && is_read_here && gives_zero && stays_on_its_stream(x) ? x : nullptr;
+}
+
+// A softmax over the keys, in whose place nothing else is.
+std::optional<Weights> softmax_over_keys(const Value* value) {
+  Node* const softmax = made_by(value, "softmax");
+  if (softmax == nullptr) return std::nullopt;
+  const std::int64_t axis = softmax->attributes().integer("axis", -1);
+  const bool is_over_keys = axis == -1 || axis == value->rank() - 1;
+  return is_over_keys ? std::optional(Weights{softmax, nullptr}) : std::nullopt;
+}
+
 // The softmax whose result, perhaps cast and guarded, is the value; nothing else may read it.
 std::optional<Weights> match_weights(Value* value) {
   if (!has_one_reader(value)) return std::nullopt;
   if (Value* const operand = half_cast_operand(value)) return match_weights(operand);
   if (const Node* const selection = made_by(value, "select")) {
+    if (Value* const guarded = guarded_against_nan(*selection)) {
+      Value* const operand = half_cast_operand(guarded);
+      if (operand == nullptr) return softmax_over_keys(guarded);
+      return has_one_reader(operand) ? softmax_over_keys(operand) : std::nullopt;
+    }
     const Value* const guard = hidden_rows_of(selection->operand(0));
     if (guard == nullptr || uniform_value(selection->operand(1)) != 0.0) return std::nullopt;
     auto weights = match_weights(selection->operand(2));
@@ -43,11 +76,7 @@ std::optional<Weights> match_weights(Value* value) {
     weights->guard = guard;
     return weights;
   }
-  Node* const softmax = made_by(value, "softmax");
-  if (softmax == nullptr) return std::nullopt;
-  const std::int64_t axis = softmax->attributes().integer("axis", -1);
-  const bool is_over_keys = axis == -1 || axis == value->rank() - 1;
-  return is_over_keys ? std::optional(Weights{softmax, nullptr}) : std::nullopt;
+  return softmax_over_keys(value);
 }
 
 // The scores below the softmax, if the guard of its rows is that of attention: the scores

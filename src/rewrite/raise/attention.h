@@ -11,7 +11,7 @@ namespace opweld {
 //                 several of them; a soft cap, c * tanh(scores / c)
 //   the mask      see match_attention_scores()
 //   the weights   a softmax over the keys; 0 in rows in which all scores, or all that is added to
-//                 them, are -inf
+//                 them, are -inf; 0 where they are NaN
 //   the keys      transposed by any chain of views
 //   the heads     on an axis of their own, or together with the batch ([B * H, S, D]); key and
 //                 value heads repeated (without_repeated_heads()) or broadcast from one
@@ -21,8 +21,9 @@ namespace opweld {
 // scale that is no constant or stands around a mask, a finite fill in place of scores.
 //
 // A row whose scores are all -inf is NaN in a softmax and zeros in ONNX's Attention; the raised
-// operator gives zeros, with or without a guard. NaN and infinities of keys that a mask hides by
-// -inf, in their scores or in V, no longer reach the row.
+// operator gives zeros, with or without a guard. A row of NaN for another reason, a score that is
+// NaN or +inf, stays NaN, where a guard that asks for NaN hides that. NaN and infinities of keys
+// that a mask hides by -inf, in their scores or in V, no longer reach the row.
 Status raise_attention(Graph& graph);
 
 }  // namespace opweld

@@ -1,21 +1,19 @@
-#include "import/onnx/stream_label.h"
+#include "import/onnx/node_metadata.h"
 
 #include <google/protobuf/unknown_field_set.h>
 
 namespace opweld {
 namespace {
 
-constexpr const char* kKey = "stream";
-
 // Nodes have metadata since IR version 10. Message classes that are older keep what they do not
 // know, by its number.
 constexpr int kMetadataField = 9;  // NodeProto.metadata_props
 
 template <typename Node>
-std::string label_of(const Node& node) {
+std::string value_of(const Node& node, std::string_view key) {
   if constexpr (requires { node.metadata_props(); }) {
     for (const auto& entry : node.metadata_props()) {
-      if (entry.key() == kKey) return entry.value();
+      if (entry.key() == key) return entry.value();
     }
   } else {
     const auto& unknown = node.GetReflection()->GetUnknownFields(node);
@@ -24,7 +22,7 @@ std::string label_of(const Node& node) {
       if (field.number() != kMetadataField) continue;
       if (field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) continue;
       onnx::StringStringEntryProto entry;
-      if (entry.ParseFromString(field.length_delimited()) && entry.key() == kKey) {
+      if (entry.ParseFromString(field.length_delimited()) && entry.key() == key) {
         return entry.value();
       }
     }
@@ -34,8 +32,8 @@ std::string label_of(const Node& node) {
 
 }  // namespace
 
-std::string stream_label(const onnx::NodeProto& node) {
-  return label_of(node);
+std::string node_metadata(const onnx::NodeProto& node, std::string_view key) {
+  return value_of(node, key);
 }
 
 }  // namespace opweld

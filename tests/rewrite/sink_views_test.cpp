@@ -1,0 +1,78 @@
+#include "rewrite/sink_views.h"
+
+#include "rewrite/raising.h"
+
+namespace opweld {
+namespace {
+
+const RaisingCase kCase = {sink_views, {{"s", 5}, {"t", 3}}};
+
+// What is done to the product of a convolution or a flattened linear, behind views.
+std::string after(const std::string& steps, const std::string& more = "") {
+  return "graph g(%a: f32[s, 6], %b: f32[6, 4], %bias: f32[4], %r: f32[4, s]) {\n"
+         "%two = constant {value = f32[] {2.0}}\n %m = matmul(%a, %b)\n %p = add(%m, %bias)\n" +
+         steps + " return %y as \"y\"" + more + "\n}";
+}
+
+TEST(SinkViews, MovesBehindOperatorsOfOneOperand) {
+  EXPECT_EQ(raised(after("%t = transpose(%p) {permutation = [1, 0]}\n %y = gelu(%t)\n"), kCase),
+            "matmul add gelu transpose");
+  EXPECT_EQ(raised(after("%t = reshape(%p) {shape = <s, 2, 2>}\n %y = mul(%two, %t)\n"), kCase),
+            "matmul add mul reshape");
+  EXPECT_EQ(raised(after("%t = reshape(%p) {shape = <s, 2, 2>}\n %y = clip(%t, %two)\n"), kCase),
+            "matmul add clip reshape");
+}
+
+TEST(SinkViews, MovesBehindSeveralOperatorsAndViews) {
+  EXPECT_EQ(raised(after("%t = reshape(%p) {shape = <1, s, 4>}\n"
+                         "%u = transpose(%t) {permutation = [0, 2, 1]}\n %v = tanh(%u)\n"
+                         "%w = reshape(%v) {shape = <2, 2, s>}\n %x = div(%w, %two)\n"
+                         "%y = cast(%x) {to = f16}\n"),
+                   kCase),
+            "matmul add tanh div cast reshape transpose reshape");
+}
+
+TEST(SinkViews, LeavesWhatReadsOtherTensorsOrIsReadTwice) {
+  // The other operand would have to move as well.
+  EXPECT_EQ(raised(after("%t = transpose(%p) {permutation = [1, 0]}\n %y = add(%t, %r)\n"), kCase),
+            "matmul add transpose add");
+  EXPECT_EQ(
+      raised(after("%t = transpose(%p) {permutation = [1, 0]}\n %y = gelu(%t)\n", ", %t as \"t\""),
+             kCase),
+      "matmul add transpose gelu");
+  EXPECT_EQ(
+      raised(after("%t = transpose(%p) {permutation = [1, 0]}\n %y = gelu(%t)\n", ", %p as \"p\""),
+             kCase),
+      "matmul add transpose gelu");
+  EXPECT_EQ(raised(after("%t = transpose(%p) {permutation = [1, 0]}\n %u = tanh(%t)\n"
+                         "%y = mul(%u, %t)\n"),
+                   kCase),
+            "matmul add transpose tanh mul");
+}
+
+TEST(SinkViews, LeavesViewsOfAnythingElse) {
+  EXPECT_EQ(raised("graph g(%x: f32[s, t]) { %t = transpose(%x) {permutation = [1, 0]} "
+                   "%y = gelu(%t) return %y as \"y\" }",
+                   kCase),
+            "transpose gelu");
+  EXPECT_EQ(raised(after("%q = softmax(%p) {axis = 1}\n"
+                         "%t = transpose(%q) {permutation = [1, 0]}\n %y = gelu(%t)\n"),
+                   kCase),
+            "matmul add softmax transpose gelu");
+  EXPECT_EQ(raised(after("%t = slice(%p) {starts = <0, 0>, sizes = <s, 2>, steps = [1, 1]}\n"
+                         "%y = gelu(%t)\n"),
+                   kCase),
+            "matmul add slice gelu");
+}
+
+TEST(SinkViews, LeavesNumbersThatMakeTheResultLarger) {
+  EXPECT_EQ(raised("graph g(%a: f32[s, 6], %b: f32[6, 4]) {\n"
+                   "%n = constant {value = f32[1, 1, 1, 1] {2.0}}\n %m = matmul(%a, %b)\n"
+                   "%t = reshape(%m) {shape = <s, 2, 2>}\n %y = mul(%t, %n)\n"
+                   "return %y as \"y\"\n}",
+                   kCase),
+            "matmul reshape mul");
+}
+
+}  // namespace
+}  // namespace opweld
