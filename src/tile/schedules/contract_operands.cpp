@@ -76,9 +76,7 @@ DotOperand ContractTask::right_operand(int rows, Expr row, Expr panel, Expr dept
     const bool may_be_few = groups_ || !contraction_.rows.is_constant();
     if (may_be_few && blocking_.ahead_stride < width) {
       ExprPool& exprs = program_.exprs();
-      // A chain never has but a few: there it depends on whether its tiles fetch all of the panel.
-      const int tiles = form_.owns_rows ? width / blocking_.ahead_stride - 1 : kFewTiles;
-      const Expr few = exprs.binary(ExprKind::Le, run_rows_, math_.constant(tiles * rows));
+      const Expr few = exprs.binary(ExprKind::Le, run_rows_, math_.constant(kFewTiles * rows));
       const Expr first = exprs.binary(ExprKind::Eq, row, math_.constant(0));
       operand.ahead->eager = exprs.binary(ExprKind::And, first, few);
       operand.ahead->eager_stride = width;

@@ -129,7 +129,7 @@ Status ContractTask::emit(Place place) {
 }
 
 void ContractTask::clear_partial() {
-  program_.serial("i", blocking_.rows, [&](Expr i) {
+  program_.serial("i", place_.row_count, [&](Expr i) {
     program_.vector("j", blocking_.columns, {.unroll = 2, .lanes = lowering_.lanes()},
                     [&](Expr j) { program_.store(program_.at(*partial_, {i, j}), zero()); });
   });
