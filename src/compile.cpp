@@ -43,7 +43,7 @@ class Compiler {
     RewriteOptions rewriting;
     rewriting.strict = options_.strict;
     rewriting.raise = options_.level != FusionLevel::None;
-    rewriting.merge = options_.level == FusionLevel::Auto;
+    rewriting.merge = options_.level != FusionLevel::None;
     rewriting.notes = &notes_;
     for (const RewritePass& rewrite : rewrite_passes(rewriting)) {
       OPWELD_CHECK(pass(rewrite.name, [&]() { return rewrite.run(graph); }));

@@ -12,8 +12,8 @@ namespace opweld {
 // How much is fused; people compare the three.
 enum class FusionLevel : std::uint8_t {
   None,  // every operator of the model is a kernel
-  Ops,   // only the operator library: attention, norms, activations found and taken whole
-  Auto,  // and neighbours welded by the planner
+  Ops,   // only the operator library: matmuls, attention and norms, with prologue and epilogue
+  Auto,  // and whatever neighbours the planner finds worth it
 };
 
 // Where intermediates are rounded; docs/numerics.md has the whole of it.

@@ -28,7 +28,7 @@ class Planner {
   FusionPlan run() {
     FusionPlan plan;
     plan.level = options_.level;
-    if (options_.level == FusionLevel::Auto) merge(plan);
+    if (options_.level != FusionLevel::None) merge(plan);
     const auto& refusals = merging_.refusals();
     plan.more_when_larger = std::any_of(refusals.begin(), refusals.end(), [](const auto& each) {
       return each.second.allowed_when_larger;
@@ -54,7 +54,7 @@ class Planner {
     for (Node* node : graph_.nodes_in_order()) {
       if (groups_.has(node)) merging_.join_producers(*node, {});
     }
-    if (!options_.search || !options_.oracle) return;
+    if (options_.level != FusionLevel::Auto || !options_.search || !options_.oracle) return;
     plan.search.greedy_seconds = total_seconds();
     const SearchOutcome outcome = search_regions(graph_, options_, merging_, asked_);
     plan.search.regions = outcome.regions;
@@ -143,7 +143,7 @@ class Planner {
       result.detail = "a reshape, which moves nothing";
       return result;
     }
-    assert(options_.level != FusionLevel::Auto);
+    assert(options_.level == FusionLevel::None);
     result.code = ReasonCode::Level;
     return result;
   }
@@ -152,7 +152,7 @@ class Planner {
   Dim flops_added_on(const Edge& edge) {
     const auto& asked = merging_.flops_added();
     if (const auto found = asked.find(edge); found != asked.end()) return found->second;
-    if (options_.level == FusionLevel::Auto) return 0;  // other edges had joined them by then
+    if (options_.level != FusionLevel::None) return 0;  // other edges had joined them by then
     return opweld::flops_added(*groups_.group_of(edge.first), *groups_.group_of(edge.second));
   }
 

@@ -17,7 +17,7 @@ struct RewriteOptions {
   // primitive spellings: at the levels `ops` and `auto`. At `none` the model runs as it is spelled,
   // which is what the others are compared with. Raising changes roundings, so strict leaves it out.
   bool raise = true;
-  // Make one matmul of several that read the same operand: at level `auto`.
+  // Make one matmul of several that read the same operand: at the levels `ops` and `auto`.
   bool merge = true;
   // Receives what was nearly found, and why it is not: a sentence each. May be null.
   std::vector<std::string>* notes = nullptr;

@@ -408,12 +408,54 @@ TEST(Legality, DearWorkIsNotRepeatedForEveryReader) {
 }
 
 TEST(Legality, LevelsSwitchFusionOff) {
-  for (const FusionLevel level : {FusionLevel::None, FusionLevel::Ops}) {
-    PlanSettings settings;
-    settings.level = level;
-    EXPECT_EQ(edge_of(kThreeInARow, settings), "F-LEVEL: ");
-  }
+  PlanSettings settings;
+  settings.level = FusionLevel::None;
+  EXPECT_EQ(edge_of(kThreeInARow, settings), "F-LEVEL: ");
+  settings.level = FusionLevel::Ops;
+  EXPECT_EQ(edge_of(kThreeInARow, settings), "F-LEVEL: neither is an operator of the library");
   EXPECT_EQ(edge_of(kThreeInARow), "fused");
+}
+
+// The kernels of a layer's second half: a norm, gate and up in one matmul, down, the residual.
+TEST(Legality, TheLibraryHoldsOneProductWithWhatIsAroundIt) {
+  const std::string text = R"(graph g(%x: f32[400, 64], %s: f32[64]) {
+    %v = constant {value = f32[64, 512] random 1}
+    %w = constant {value = f32[256, 64] random 2}
+    %n = rms_norm(%x, %s) {axis = -1, epsilon = 1e-05}
+    %p = matmul(%n, %v)
+    %g = slice(%p) {starts = <0, 0>, sizes = <400, 256>, steps = [1, 1]}
+    %u = slice(%p) {starts = <0, 256>, sizes = <400, 256>, steps = [1, 1]}
+    %a = silu(%g)
+    %m = mul(%a, %u)
+    %d = matmul(%m, %w)
+    %r = add(%d, %x)
+    %t = exp(%s)
+    %e = neg(%t)
+    return %r as "r", %e as "e"
+  })";
+  PlanSettings settings;
+  settings.level = FusionLevel::Ops;
+  const PlannedGraph library(text, settings);
+  EXPECT_EQ(to_text(library.plan()), R"(0 chain: rms_norm + matmul + slice + slice + silu + mul
+1 contract: matmul + add
+2 map: exp
+3 map: neg
+)");
+  EXPECT_EQ(PlannedGraph(text).plan().kernels.size(), 2U) << "all of it, and exp with neg";
+}
+
+TEST(Legality, TheLibraryHoldsOneNormOfAKind) {
+  const std::string text = R"(graph g(%x: f32[n, 64], %y: f32[n, 64], %s: f32[64]) {
+    %a = add(%x, %y)
+    %b = rms_norm(%a, %s) {axis = -1, epsilon = 1e-05}
+    %c = rms_norm(%b, %s) {axis = -1, epsilon = 1e-05}
+    return %c as "c"
+  })";
+  PlanSettings settings;
+  settings.level = FusionLevel::Ops;
+  EXPECT_EQ(to_text(PlannedGraph(text, settings).plan()),
+            "0 row: add + rms_norm\n1 row: rms_norm\n");
+  EXPECT_EQ(to_text(PlannedGraph(text).plan()), "0 row: add + rms_norm + rms_norm\n");
 }
 
 TEST(Legality, SchedulesAreLeftOutOnRequest) {

@@ -231,7 +231,7 @@ def test_a_fusion_that_is_required(verb: str, graph: Path) -> None:
     message = told(verb, graph, *repeats, "--require", "MatMul + Gelu + TopK", code=1)
     assert "'MatMul + Gelu + TopK' is not met" in message
     assert "'/mlp/Gelu' and '/TopK' are kept apart by F-OPAQUE" in message
-    assert "F-LEVEL" in told(verb, graph, "--fusion=ops", "--require=MatMul + Gelu", code=1)
+    assert "F-LEVEL" in told(verb, graph, "--fusion=none", "--require=MatMul + Gelu", code=1)
     assert "MatMul + Add + Gelu" in told(verb, graph, "--require= + ", code=2)
     assert "--require" in told(verb, "--help")
 
@@ -255,7 +255,7 @@ def test_a_real_model_keeps_its_fusions(models: dict[str, Path]) -> None:
 @pytest.fixture
 def accounts(graph: Path, tmp_path: Path) -> tuple[Path, Path]:
     before, after = tmp_path / "before.json", tmp_path / "after.json"
-    told("explain", graph, f"--explain={before}", "--fusion=ops")
+    told("explain", graph, f"--explain={before}", "--fusion=none")
     told("explain", graph, f"--explain={after}")
     return before, after
 
@@ -268,7 +268,7 @@ def test_diff_is_like_diff(accounts: tuple[Path, Path]) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("opweld: the plans differ in ")
     lines = done.stdout.splitlines()
-    assert "fusion: ops -> auto" in lines
+    assert "fusion: none -> auto" in lines
     assert "kernels: 3 -> 2" in lines
     assert any(line.startswith("  - map Gelu [layers.0], ") for line in lines)
     assert any(line.endswith(": '/mlp/Gelu', '/mlp/MatMul'") for line in lines if "  + " in line)
@@ -317,7 +317,7 @@ def test_debug_has_a_line_for_every_edge(graph: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_in_which_nothing_is_fused_says_so(graph: Path) -> None:
-    done = run("run", graph, "--fusion=ops", OPWELD_LOG_LEVEL="1")
+    done = run("run", graph, "--fusion=none", OPWELD_LOG_LEVEL="1")
     assert done.stderr.splitlines()[1:] == [
         "AutoFusion: no kernel fuses operators; kept apart: 2 F-LEVEL"
     ]

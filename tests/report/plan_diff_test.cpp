@@ -32,7 +32,7 @@ TEST(PlanDiff, APlanEqualsItself) {
 }
 
 TEST(PlanDiff, KernelsThatShareOperatorsBelongTogether) {
-  const PlanRecord before = record_of(kFeedForward, FusionLevel::Ops);
+  const PlanRecord before = record_of(kFeedForward, FusionLevel::None);
   const PlanRecord after = record_of(kFeedForward);
   const PlanDiff diff = compare_plans(before, after);
   ASSERT_THAT(diff.kernels, SizeIs(1));  // that of the sort is as it was
@@ -41,7 +41,7 @@ TEST(PlanDiff, KernelsThatShareOperatorsBelongTogether) {
   ASSERT_THAT(diff.verdicts, SizeIs(3));
   const std::string text = to_text(diff);
   for (const char* part :
-       {"fusion: ops -> auto\n", "kernels: 4 -> 2\n",
+       {"fusion: none -> auto\n", "kernels: 4 -> 2\n",
         "written bytes: ", "  - contract MatMul [layers.0], ", "  - map Add [layers.0], ",
         "  + contract MatMul + Add + Gelu [layers.0], ", ": '/act/Add', '/act/Div'",
         "  /mlp/MatMul | /mlp/Add: kept by F-LEVEL -> fused\n",
@@ -52,7 +52,7 @@ TEST(PlanDiff, KernelsThatShareOperatorsBelongTogether) {
 }
 
 TEST(PlanDiff, TheOtherWayRoundIsTheSameButForItsSigns) {
-  const PlanRecord before = record_of(kFeedForward, FusionLevel::Ops);
+  const PlanRecord before = record_of(kFeedForward, FusionLevel::None);
   const PlanRecord after = record_of(kFeedForward);
   const PlanDiff there = compare_plans(before, after);
   const PlanDiff back = compare_plans(after, before);
@@ -94,8 +94,8 @@ TEST(PlanDiff, LayersThatChangedAlikeAreShownOnce) {
     }
     return text + "return %x5 as \"y\"\n}";
   };
-  const PlanRecord before = record_of(with("tanh"), FusionLevel::Ops);
-  const PlanRecord after = record_of(with("exp"), FusionLevel::Ops);
+  const PlanRecord before = record_of(with("tanh"), FusionLevel::None);
+  const PlanRecord after = record_of(with("exp"), FusionLevel::None);
   const PlanDiff diff = compare_plans(before, after);
   EXPECT_THAT(diff.kernels, SizeIs(5));
   EXPECT_THAT(to_text(diff),

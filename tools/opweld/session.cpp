@@ -33,8 +33,9 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                      "does; repeatable. It must be what a TensorScatter writes into that input");
   command
       .add_option("--fusion", options.fusion,
-                  "none: a kernel for each operator; ops: operators of the library found and "
-                  "taken whole; auto: and neighbours welded together")
+                  "none: a kernel for each operator; ops: matmuls, attentions and norms, each "
+                  "with what stands before and behind it, as an operator library has them; auto: "
+                  "and whatever neighbours are worth a kernel together")
       ->check(CLI::IsMember({"none", "ops", "auto"}))
       ->capture_default_str();
   command.add_option("--threads", options.threads, "Threads to run on; 0 for one a core")

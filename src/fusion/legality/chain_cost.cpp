@@ -8,7 +8,8 @@
 //     1.1 times as long as fetching (2048 and 5632 wide, 32 rows a task):   1.12 to 1.18
 //     1.5 times (768 and 3072, 32 rows):                                     1.03 to 1.06
 //     2.1 times (2048 and 5632, 64 rows):                                    1.00 to 1.04
-//     3 times or more (768 and 3072, 64 rows; either, 128 rows):             0.97 to 1.02
+//     3 times or more (768 and 3072, 64 rows; either, 128 rows; whole layers
+//     of 384 and 1536 without their attention, 64 to 128 rows):              0.97 to 1.04
 //
 // times what the kernels apart do. Since what a chain spares, a launch and the way of what lies
 // between to a cache and back, is worth as much, the rule is

@@ -20,6 +20,7 @@ Legality check_groups(const Group& producer, const Group& consumer) {
 Legality check_candidate(const MergeCandidate& candidate, const PlanOptions& options) {
   using Rule = Legality (*)(const MergeCandidate&, const PlanOptions&);
   constexpr Rule kRules[] = {
+      check_level,            // `ops`: one operator of the library in a kernel
       check_without,          // the schedule is not switched off
       check_limit,            // operands and nodes of one kernel
       check_format,           // memory formats agree

@@ -33,6 +33,7 @@ Legality check_side_effect(const Group& producer, const Group& consumer);
 Legality check_dtype(const Group& producer, const Group& consumer);
 Legality check_opaque(const Group& producer, const Group& consumer);
 Legality check_kinds(const Group& producer, const Group& consumer);
+Legality check_level(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_without(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_linear(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_format(const MergeCandidate& candidate, const PlanOptions& options);
