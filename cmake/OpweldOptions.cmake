@@ -39,11 +39,15 @@ if(OPWELD_FUZZ)
   target_compile_options(opweld_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# opweld_folder(<name> [DEPENDS ...]) makes the static library opweld_<name> of all sources below
-# the current folder, so that adding a file needs no change here.
+# opweld_folder(<name> [DEPENDS ...] [WITHOUT ...]) makes the static library opweld_<name> of all
+# sources below the current folder, but for those that belong to another library, so that adding a
+# file needs no change here.
 function(opweld_folder name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;WITHOUT" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  foreach(source ${ARG_WITHOUT})
+    list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+  endforeach()
   string(REPLACE "/" "_" target ${name})
   add_library(opweld_${target} STATIC ${sources})
   target_link_libraries(opweld_${target} PUBLIC opweld_flags ${ARG_DEPENDS})

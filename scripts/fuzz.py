@@ -60,12 +60,33 @@ def seed_models() -> dict[str, onnx.ModelProto]:
     }
 
 
+SEED_GRAPH = """graph g(%x: f32[n, 6]) {
+  %c = constant {value = f32[6, 5] random 1}
+  %y = matmul(%x, %c)
+  %v, %k = top_k(%y) {axis = 1, k = <2>}
+  return %v as "v", %k as "k" }"""
+
+
+def compile_seeds(corpus: Path) -> None:
+    """A compiled model, where the release build is there to make it."""
+    command = ROOT / "build" / "release" / "tools" / "opweld" / "opweld"
+    if not command.is_file():
+        return
+    source = corpus / "seed.graph"
+    source.write_text(SEED_GRAPH)
+    subprocess.run(
+        [str(command), "compile", str(source), "-o", str(corpus / "seed.opw")], check=True
+    )
+
+
 def learned_corpus(name: str) -> Path:
     """The folder where a fuzzer keeps what it learned, with the seeds in it from the start."""
     corpus = LEARNED / name
     corpus.mkdir(parents=True, exist_ok=True)
     for seed in (SEEDS / name).glob("*"):
         (corpus / seed.name).write_bytes(seed.read_bytes())
+    if name == "opw":
+        compile_seeds(corpus)
     if name == "onnx":
         for model_name, model in seed_models().items():
             (corpus / f"{model_name}.onnx").write_bytes(model.SerializeToString())

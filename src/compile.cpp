@@ -18,6 +18,7 @@
 #include "support/log.h"
 #include "target/target.h"
 #include "tile/estimate.h"
+#include "tile/executable_kernel.h"
 #include "tile/lower.h"
 
 namespace opweld {
@@ -99,7 +100,8 @@ class Compiler {
     }));
     return Compiled{std::move(*executable),     std::move(times_),
                     std::move(planned.tunable), std::move(planned.notes),
-                    std::move(planned.history), found_};
+                    std::move(planned.history), found_,
+                    std::move(features_)};
   }
 
  private:
@@ -256,8 +258,7 @@ class Compiler {
       } else {
         auto lowered = lower(kernel, index, version.kernels.size());
         if (lowered) {
-          executable.program = std::move(lowered->program);
-          executable.constants = std::move(lowered->constants);
+          executable = tile::executable_kernel(std::move(*lowered));
         } else {
           // Groups of several nodes were asked about when they were formed.
           if (kernel.nodes.size() > 1) {
@@ -280,18 +281,20 @@ class Compiler {
     cpu::KernelCompiler::Options options;
     options.threads = threads_;
     options.kept = options_.kept.get();
+    options.keep_objects = options_.keep_objects;
     OPWELD_TRY(cpu::KernelCompiler compiler, cpu::KernelCompiler::create(target_, options));
     std::vector<const tile::TileProgram*> programs;
     std::vector<ExecutableKernel*> owners;
     for (PlanVersion& version : versions) {
       for (ExecutableKernel& kernel : version.kernels) {
-        if (kernel.program.params.empty()) continue;
-        programs.push_back(&kernel.program);
+        if (kernel.program == nullptr) continue;
+        programs.push_back(kernel.program.get());
         owners.push_back(&kernel);
       }
     }
     OPWELD_TRY(const auto compiled, compiler.compile(programs));
     for (std::size_t i = 0; i < owners.size(); ++i) owners[i]->code = compiled[i];
+    features_ = compiler.features();
     found_.functions = compiler.made().found;
     found_.all_functions = compiler.made().functions;
     return {};
@@ -300,7 +303,7 @@ class Compiler {
   static std::string programs_text(const PlanVersion& version) {
     std::string text;
     for (const ExecutableKernel& kernel : version.kernels) {
-      if (!kernel.program.params.empty()) text += to_text(kernel.program) + "\n";
+      if (kernel.program != nullptr) text += to_text(*kernel.program) + "\n";
     }
     return text;
   }
@@ -310,8 +313,8 @@ class Compiler {
     if (!compiler) return compiler.error().message;
     std::string text;
     for (const ExecutableKernel& kernel : version.kernels) {
-      if (kernel.program.params.empty()) continue;
-      const auto assembly = compiler->assembly(kernel.program);
+      if (kernel.program == nullptr) continue;
+      const auto assembly = compiler->assembly(*kernel.program);
       text += assembly ? *assembly : assembly.error().message;
     }
     return text;
@@ -326,6 +329,7 @@ class Compiler {
   std::vector<std::string> notes_;
   std::optional<History> history_;
   Compiled::Found found_;
+  std::vector<std::string> features_;
 };
 
 }  // namespace

@@ -35,6 +35,8 @@ struct CompileOptions {
   bool verify_passes = false;  // run the verifier after every pass
   // Keep the weights in the executable's graph beside the packed ones, so that it can be evaluated.
   bool keep_constants = false;
+  // Keep the object files of the kernels beside their code, for a file of the compiled model.
+  bool keep_objects = false;
   // Keep a history of the rewrites, by which operators of the model are found again that became
   // parts of others.
   bool history = false;
@@ -80,6 +82,7 @@ struct Compiled {
     int all_functions = 0;
   };
   Found found;
+  std::vector<std::string> features;  // that the code may use, by LLVM's names
 
   [[nodiscard]] double seconds() const;
   // "Tuning: FusedKernel_3 (matmul + gelu): panels 4, 7.2 % faster than the default at s = 128",

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/reference.h"
-#include "runtime/kernel_reference.h"
+#include "tile/kernel_reference.h"
 
 namespace opweld {
 

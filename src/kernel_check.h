@@ -7,6 +7,7 @@
 
 #include "compile.h"
 #include "target/target.h"
+#include "tile/lower.h"
 
 namespace opweld {
 
@@ -25,7 +26,7 @@ struct CheckedRun {
 };
 
 // Runs the model once, which must have been compiled with CompileOptions::keep_constants, for
-// `target` and with or without strict numerics. Each kernel is judged (runtime/kernel_reference.h)
+// `target` and with or without strict numerics. Each kernel is judged (tile/kernel_reference.h)
 // by what its operators give on the inputs that the kernel itself was given, so that neither
 // rounding nor a fault of an earlier kernel tells against it.
 Expected<CheckedRun> check_kernels(Compiled& compiled, const Target& target, bool strict,

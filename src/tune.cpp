@@ -131,7 +131,7 @@ class Tuner {
     const auto text = [&](const TunableKernel& tunable) {
       const auto index = static_cast<std::size_t>(tunable.kernel);
       const PlanVersion& version = compiled.executable.versions()[tunable.version];
-      return to_text(version.kernels[index].program);
+      return to_text(*version.kernels[index].program);
     };
     return a.kernel == b.kernel || text(a) == text(b);
   }

@@ -30,6 +30,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "opweld/element_type.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -45,20 +47,6 @@ extern "C" {
 #endif
 
 /* ---- element types ---- */
-
-enum {
-  OPWELD_ABSENT = 0, /* an optional operand that is not given */
-  OPWELD_F64 = 1,
-  OPWELD_F32 = 2,
-  OPWELD_F16 = 3,  /* IEEE 754 binary16 */
-  OPWELD_BF16 = 4, /* the upper half of an f32 */
-  OPWELD_I64 = 5,
-  OPWELD_I32 = 6,
-  OPWELD_I16 = 7,
-  OPWELD_I8 = 8,
-  OPWELD_U8 = 9,
-  OPWELD_BOOL = 10 /* one byte, 0 or 1 */
-};
 
 /* Sets of element types, for OpweldOperand.dtypes: OPWELD_ONLY(OPWELD_F32) | OPWELD_INTEGERS. */
 #define OPWELD_ONLY(dtype) (1u << (dtype))

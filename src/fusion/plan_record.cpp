@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "fusion/kernel_kind.h"
 #include "graph/text.h"
 #include "ops/register.h"
 
@@ -106,12 +107,19 @@ class Reader {
       kernel.id = each.at(0).get<int>();
       kernel.kind = each.at(1).get<KernelKind>();
       need(kernel.kind <= KernelKind::Extern);
-      for (const Json& place : each.at(2)) kernel.nodes.push_back(node(place));
+      for (const Json& place : each.at(2)) {
+        kernel.nodes.push_back(node(place));
+        need(kernel.nodes.back() != nullptr && kernel.nodes.back()->op() != "constant");
+      }
+      need(!kernel.nodes.empty());
       complete_kernel(kernel);
       plan.kernels.push_back(std::move(kernel));
     }
     for (const Json& each : json.at("aliases")) {
-      plan.aliases.push_back({value(each.at(0)), value(each.at(1))});
+      const Alias alias{value(each.at(0)), value(each.at(1))};
+      const Node* const reshape = alias.result->producer();
+      need(reshape != nullptr && is_alias(*reshape) && reshape->operand(0) == alias.source);
+      plan.aliases.push_back(alias);
     }
     for (const Json& each : json.at("verdicts")) {
       Verdict verdict;

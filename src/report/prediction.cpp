@@ -13,13 +13,13 @@ Expected<std::vector<std::optional<KernelPrediction>>> predict_kernels(const Pla
                                                                        int threads) {
   std::vector<std::optional<KernelPrediction>> predictions;
   for (std::size_t i = 0; i < version.kernels.size(); ++i) {
-    const tile::TileProgram& program = version.kernels[i].program;
-    if (program.params.empty()) {
+    const auto& program = version.kernels[i].program;
+    if (program == nullptr) {
       predictions.emplace_back();
       continue;
     }
     KernelPrediction prediction;
-    OPWELD_TRY(prediction.work, tile::count_work(program, target, sizes));
+    OPWELD_TRY(prediction.work, tile::count_work(*program, target, sizes));
     OPWELD_TRY(prediction.cost,
                kernel_cost(version.plan.kernels[i], prediction.work, target, sizes, threads));
     predictions.emplace_back(prediction);

@@ -8,6 +8,7 @@
 
 #include "ops/op.h"
 #include "ops/reference.h"
+#include "ops/shape_values.h"
 #include "runtime/oversize.h"
 #include "runtime/pack.h"
 #include "runtime/run.h"
@@ -91,11 +92,17 @@ int Executable::threads() const {
 
 namespace {
 
-// Constants that kernels have of their own are not kept by the graph as well, unless a call, a
-// model output or an alias reads them from there.
-void release_constants(Graph& graph, std::span<const PlanVersion> versions,
-                       std::span<const StorageMap> storages, std::vector<Tensor>& constants) {
-  std::vector<bool> needed(constants.size(), false);
+// What shape rules may look into.
+bool is_shape_value(const Value& constant) {
+  const auto elements = constant.type().num_elements().constant();
+  return is_integer(constant.dtype()) && elements && *elements <= kMaxShapeValueElements;
+}
+
+// By storage index, whether a call, a model output or an alias reads the constant from the graph;
+// others, kernels have of their own.
+std::vector<bool> needed_constants(const Graph& graph, std::span<const PlanVersion> versions,
+                                   std::span<const StorageMap> storages) {
+  std::vector<bool> needed(storages.front().constants().size(), false);
   for (std::size_t v = 0; v < versions.size(); ++v) {
     const auto need = [&](const Value* value) {
       const StorageMap::Slot slot = storages[v].slot(value);
@@ -110,11 +117,12 @@ void release_constants(Graph& graph, std::span<const PlanVersion> versions,
       for (const Value* constant : plan.kernels[i].constants) need(constant);
     }
   }
-  for (std::size_t i = 0; i < constants.size(); ++i) {
-    if (needed[i]) continue;
-    constants[i] = Tensor();
-    storages.front().constants()[i]->producer()->attributes().erase("value");
-  }
+  return needed;
+}
+
+Tensor constant_value(const Value& constant) {
+  const Attribute* const value = constant.producer()->attributes().find("value");
+  return value == nullptr ? Tensor() : std::get<Tensor>(*value);
 }
 
 // Of tensors that share memory once.
@@ -136,12 +144,18 @@ Expected<Executable> Executable::create(Graph graph, std::vector<PlanVersion> ve
                                         GraphConstants constants) {
   assert(!versions.empty() && versions.back().plan.conditions.empty());
   auto state = std::make_unique<State>(std::move(graph), std::move(versions), threads);
-  for (const Value* constant : state->storages.front().constants()) {
-    state->constants.push_back(constant->producer()->attributes().tensor("value"));
-  }
+  const std::vector<const Value*>& values = state->storages.front().constants();
+  for (const Value* constant : values) state->constants.push_back(constant_value(*constant));
   state->weight_bytes = distinct_bytes(state->constants);
-  if (constants == GraphConstants::Release) {
-    release_constants(state->graph, state->versions, state->storages, state->constants);
+  const auto needed = needed_constants(state->graph, state->versions, state->storages);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (needed[i] && !values[i]->producer()->attributes().has("value")) {
+      return fail("the value of constant '{}' is missing", values[i]->producer()->display_name());
+    }
+    const bool keep = constants == GraphConstants::Keep || is_shape_value(*values[i]);
+    if (needed[i] || keep) continue;
+    state->constants[i] = Tensor();
+    values[i]->producer()->attributes().erase("value");
   }
   // After that, so that what is packed goes one by one as its packed form comes.
   OPWELD_CHECK(pack_constants(state->versions));

@@ -8,13 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cpu/kernel.h"
 #include "fusion/plan.h"
 #include "graph/graph.h"
+#include "runtime/compiled_kernel.h"
+#include "runtime/packed_form.h"
 #include "support/expected.h"
-#include "tile/lower.h"
 
 namespace opweld {
+
+namespace tile {
+struct TileProgram;
+}
 
 // What one run did. Bytes are counted at kernel boundaries from the sizes of the run: every tensor
 // a kernel reads or writes, once.
@@ -77,9 +81,16 @@ struct RunOptions {
 
 // How a kernel of the plan is run: generated code, or a call of its one operator's definition.
 struct ExecutableKernel {
-  std::shared_ptr<const cpu::CompiledKernel> code;  // null: a call
-  tile::TileProgram program;                        // empty for a call
-  std::vector<tile::LoweredKernel::ConstantParam> constants;
+  std::shared_ptr<const CompiledKernel> code;  // null: a call
+  // What code was made of, for those who look at that; null for a call, and in a model that was
+  // read from a file. A run does without.
+  std::shared_ptr<const tile::TileProgram> program;
+  // In the order of the kernel's params. Executable::create packs those that want it.
+  struct Constant {
+    Tensor value;
+    PackedForm form;
+  };
+  std::vector<Constant> constants;
   std::string why_call;  // for a call: why no schedule serves it
 };
 
@@ -127,6 +138,7 @@ class Executable {
   // last one must be for any. Constants that a kernel wants packed are packed here, once for all
   // that want the same form; the graph's own copy of a constant that nothing else reads is
   // released, unless the graph is to be evaluated again.
+  // A constant that is read from the graph must have its value there; others need not.
   enum class GraphConstants : std::uint8_t { Release, Keep };
   static Expected<Executable> create(Graph graph, std::vector<PlanVersion> versions, int threads,
                                      GraphConstants constants = GraphConstants::Release);

@@ -15,23 +15,23 @@ namespace {
 // How a matrix [.., K, N] is cut into panels.
 struct Panels {
   std::int64_t matrices = 1;
-  std::int64_t depth = 0;                      // K
-  std::int64_t columns = 0;                    // N, of all parts together
-  std::int64_t parts = 1;                      // matrices side by side
-  std::int64_t part_columns = 0;               // N of one of them
-  std::vector<tile::ColumnStretch> stretches;  // that repeat along N; at least one
-  std::int64_t width = 0;                      // columns of one part in one panel
-  std::int64_t count = 0;                      // panels
+  std::int64_t depth = 0;                // K
+  std::int64_t columns = 0;              // N, of all parts together
+  std::int64_t parts = 1;                // matrices side by side
+  std::int64_t part_columns = 0;         // N of one of them
+  std::vector<PackedStretch> stretches;  // that repeat along N; at least one
+  std::int64_t width = 0;                // columns of one part in one panel
+  std::int64_t count = 0;                // panels
   bool pairs = false;
   std::int64_t padded_depth = 0;  // a multiple of what goes in pairs
 
   // Where element `n` of the part's columns stands in the matrix.
   [[nodiscard]] std::int64_t column(std::int64_t n, std::int64_t part) const {
     std::int64_t repeated = 0;  // columns of all stretches
-    for (const tile::ColumnStretch& stretch : stretches) repeated += stretch.columns;
+    for (const PackedStretch& stretch : stretches) repeated += stretch.columns;
     std::int64_t start = n / (repeated / parts) * repeated;
     std::int64_t within = n % (repeated / parts);
-    for (const tile::ColumnStretch& stretch : stretches) {
+    for (const PackedStretch& stretch : stretches) {
       if (within < stretch.columns / parts) {
         const std::int64_t run = stretch.run;
         return start + (within / run * parts + part) * run + within % run;
@@ -44,26 +44,25 @@ struct Panels {
   }
 };
 
-Panels panels_of(const Sizes& sizes, const tile::Param& param) {
-  assert(sizes.size() >= 2 && param.packed_columns > 0 &&
-         param.packed_columns % param.packed_parts == 0);
+Panels panels_of(const Sizes& sizes, const PackedForm& form) {
+  assert(sizes.size() >= 2 && form.columns > 0 && form.columns % form.parts == 0);
   Panels panels;
   for (std::size_t i = 0; i + 2 < sizes.size(); ++i) panels.matrices *= sizes[i];
-  const bool transposed = param.packed_from_transposed;
+  const bool transposed = form.from_transposed;
   panels.depth = sizes[sizes.size() - (transposed ? 1 : 2)];
   panels.columns = sizes[sizes.size() - (transposed ? 2 : 1)];
-  panels.parts = param.packed_parts;
+  panels.parts = form.parts;
   panels.part_columns = panels.columns / panels.parts;
-  panels.stretches = param.packed_stretches;
+  panels.stretches = form.stretches;
   if (panels.stretches.empty()) {
     panels.stretches = {{static_cast<int>(panels.part_columns * panels.parts),
                          static_cast<int>(panels.part_columns)}};
   }
-  panels.width = param.packed_columns / panels.parts;
+  panels.width = form.columns / panels.parts;
   panels.count = (panels.part_columns + panels.width - 1) / panels.width;
-  panels.pairs = param.packed_pairs;
-  constexpr std::int64_t kStep = tile::kMatrixDepth;
-  panels.padded_depth = panels.pairs ? (panels.depth + kStep - 1) / kStep * kStep : panels.depth;
+  panels.pairs = form.in_pairs();
+  const std::int64_t step = form.paired_depth;
+  panels.padded_depth = (panels.depth + step - 1) / step * step;
   return panels;
 }
 
@@ -125,24 +124,23 @@ void pack_panel(const std::byte* from, const Panels& panels, std::span<const Run
 
 }  // namespace
 
-Sizes packed_sizes(const Sizes& matrix, const tile::Param& param) {
-  const Panels panels = panels_of(matrix, param);
+Sizes packed_sizes(const Sizes& matrix, const PackedForm& form) {
+  const Panels panels = panels_of(matrix, form);
   Sizes sizes(matrix.begin(), matrix.end() - 2);
   const std::int64_t group = panels.pairs ? 2 : 1;
-  sizes.insert(sizes.end(),
-               {panels.count, panels.padded_depth / group, param.packed_columns * group});
+  sizes.insert(sizes.end(), {panels.count, panels.padded_depth / group, form.columns * group});
   return sizes;
 }
 
-void pack_panels(const Tensor& matrix, const tile::Param& param, Tensor& packed) {
-  const Panels panels = panels_of(matrix.sizes(), param);
-  assert(packed.sizes() == packed_sizes(matrix.sizes(), param) && packed.dtype() == matrix.dtype());
-  const bool transposed = param.packed_from_transposed;
+void pack_panels(const Tensor& matrix, const PackedForm& form, Tensor& packed) {
+  const Panels panels = panels_of(matrix.sizes(), form);
+  assert(packed.sizes() == packed_sizes(matrix.sizes(), form) && packed.dtype() == matrix.dtype());
+  const bool transposed = form.from_transposed;
   const std::int64_t row_step = transposed ? 1 : panels.columns;
   const std::int64_t column_step = transposed ? panels.depth : 1;
   const std::int64_t element = byte_size(matrix.dtype());
   const std::int64_t matrix_bytes = panels.depth * panels.columns * element;
-  const std::int64_t panel_bytes = panels.padded_depth * param.packed_columns * element;
+  const std::int64_t panel_bytes = panels.padded_depth * form.columns * element;
   for (std::int64_t panel = 0; panel < panels.count; ++panel) {
     const std::vector<Run> runs = runs_of(panels, panel);
     for (std::int64_t m = 0; m < panels.matrices; ++m) {
@@ -156,19 +154,15 @@ namespace {
 
 // One packed form, and the constants that take it.
 struct Packing {
-  const tile::Param* param;
+  const PackedForm* form;
   Tensor matrix;
   Sizes sizes;
   std::int64_t offset;  // in the block of all
   std::vector<Tensor*> takers;
 
-  [[nodiscard]] bool serves(const Tensor& wanted, const tile::Param& wanted_param) const {
+  [[nodiscard]] bool serves(const Tensor& wanted, const PackedForm& wanted_form) const {
     return matrix.data() == wanted.data() && matrix.sizes() == wanted.sizes() &&
-           param->packed_columns == wanted_param.packed_columns &&
-           param->packed_parts == wanted_param.packed_parts &&
-           param->packed_stretches == wanted_param.packed_stretches &&
-           param->packed_pairs == wanted_param.packed_pairs &&
-           param->packed_from_transposed == wanted_param.packed_from_transposed;
+           *form == wanted_form;
   }
 };
 
@@ -181,15 +175,15 @@ Status pack_constants(std::span<PlanVersion> versions) {
   std::string largest;  // for an error
   const auto add = [&](ExecutableKernel& kernel, const Kernel& planned) {
     for (auto& constant : kernel.constants) {
-      const tile::Param& param = kernel.program.params[static_cast<std::size_t>(constant.param)];
-      if (param.packed_columns == 0) continue;
+      const PackedForm& form = constant.form;
+      if (form.columns == 0) continue;
       auto packing = std::find_if(packings.begin(), packings.end(), [&](const Packing& other) {
-        return other.serves(constant.value, param);
+        return other.serves(constant.value, form);
       });
       if (packing == packings.end()) {
-        Sizes sizes = packed_sizes(constant.value.sizes(), param);
+        Sizes sizes = packed_sizes(constant.value.sizes(), form);
         const std::int64_t size = num_elements(sizes) * byte_size(constant.value.dtype());
-        packing = packings.insert(packing, {&param, constant.value, std::move(sizes), bytes, {}});
+        packing = packings.insert(packing, {&form, constant.value, std::move(sizes), bytes, {}});
         if (size > most) {
           most = size;
           largest = fmt::format("{}{} of {} ({})", to_string(constant.value.dtype()),
@@ -216,7 +210,7 @@ Status pack_constants(std::span<PlanVersion> versions) {
   for (Packing& packing : packings) {
     Tensor packed = Tensor::borrow_mutable(packing.matrix.dtype(), std::move(packing.sizes),
                                            block.get() + packing.offset, block);
-    pack_panels(packing.matrix, *packing.param, packed);
+    pack_panels(packing.matrix, *packing.form, packed);
     packing.matrix = Tensor();
     for (Tensor* taker : packing.takers) *taker = packed;
   }

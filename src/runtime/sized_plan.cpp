@@ -34,9 +34,10 @@ Expected<SizedPlan::KernelSizes> count_kernel(const Kernel& kernel,
   OPWELD_TRY(sizes.bytes_written, FusionPlan::bytes_written(kernel).evaluate(bindings));
   sizes.tasks = 1;
   if (executable.code == nullptr) return sizes;
-  for (const Dim& symbol : executable.program.symbols) {
-    OPWELD_TRY(const std::int64_t value, symbol.evaluate(bindings));
-    sizes.symbols.push_back(value);
+  for (const std::string& symbol : executable.code->symbols) {
+    const auto value = bindings.find(symbol);
+    if (!value) return usage_error("the size {} is not known; give it a value", symbol);
+    sizes.symbols.push_back(*value);
   }
   OPWELD_TRY(sizes.tasks, executable.code->num_tasks.evaluate(sizes.symbols));
   OPWELD_TRY(sizes.scratch_bytes, executable.code->scratch_bytes.evaluate(sizes.symbols));

@@ -96,6 +96,30 @@ Expected<CompiledDim> CompiledDim::compile(const Dim& dim,
   return DimCompiler(symbol_names).compile(dim);
 }
 
+Expected<CompiledDim> CompiledDim::from_instructions(std::span<const Instruction> instructions,
+                                                     std::size_t symbols) {
+  CompiledDim dim;
+  int depth = 0;
+  for (const Instruction& each : instructions) {
+    if (each.opcode > Opcode::Min) return fail("a size is computed by an unknown instruction");
+    const bool pushes = each.opcode == Opcode::Constant || each.opcode == Opcode::Symbol;
+    if (each.opcode == Opcode::Symbol && (each.symbol >= symbols || each.operand < 1)) {
+      return fail("a size is computed from a symbol that is not there");
+    }
+    if (!pushes && depth < 2) return fail("a size is computed from too few values");
+    depth += pushes ? 1 : -1;
+    dim.stack_size_ = std::max(dim.stack_size_, depth);
+  }
+  if (depth != 1) return fail("a size is computed to {} values", depth);
+  if (instructions.size() == 1 && instructions.front().opcode == Opcode::Constant) {
+    dim.constant_ = instructions.front().operand;
+    dim.stack_size_ = 0;
+  } else {
+    dim.program_.assign(instructions.begin(), instructions.end());
+  }
+  return dim;
+}
+
 // Leaves the result in stack[0]; returns what went wrong, or null.
 const char* CompiledDim::run(std::span<const int64_t> values, int64_t* stack) const {
   static constexpr const char* kOverflow = "a size is too large to be represented";

@@ -2,6 +2,7 @@
 // allocation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -34,6 +35,11 @@ class CompiledDim {
     uint32_t symbol = 0;  // Symbol: index into the values
     int64_t operand = 0;  // Constant: the value. Symbol: what to divide it by, without a rest
   };
+
+  // The inverse of instructions(), which may come from anywhere: fails where they do not leave
+  // exactly one value, or speak of a symbol past the first `symbols`.
+  static Expected<CompiledDim> from_instructions(std::span<const Instruction> instructions,
+                                                 std::size_t symbols);
 
   // The same as instructions, for whoever makes other code of them. Leaves one value on the stack.
   [[nodiscard]] std::vector<Instruction> instructions() const {

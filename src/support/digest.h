@@ -10,4 +10,19 @@ namespace opweld {
 // process and version. Not for texts that somebody may choose so that two of them meet.
 std::string digest(std::string_view text);
 
+// The same of a text that comes in parts.
+class DigestOfParts {
+ public:
+  DigestOfParts();
+  ~DigestOfParts();
+  DigestOfParts(const DigestOfParts&) = delete;
+  DigestOfParts& operator=(const DigestOfParts&) = delete;
+
+  void add(std::string_view part);
+  [[nodiscard]] std::string text() const;
+
+ private:
+  void* state_;
+};
+
 }  // namespace opweld

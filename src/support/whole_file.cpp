@@ -25,6 +25,10 @@ bool write_all(int descriptor, std::string_view bytes) {
 }  // namespace
 
 Status write_whole(const std::string& path, std::initializer_list<std::string_view> parts) {
+  return write_whole(path, std::span(parts.begin(), parts.size()));
+}
+
+Status write_whole(const std::string& path, std::span<const std::string_view> parts) {
   const auto failed = [&](const std::string& what) {
     const int why = errno;
     return fail("cannot write '{}': {}", what, std::strerror(why));

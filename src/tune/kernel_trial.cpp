@@ -5,6 +5,7 @@
 #include <map>
 
 #include "codegen/cpu/kernel.h"
+#include "tile/executable_kernel.h"
 
 namespace opweld {
 
@@ -109,12 +110,12 @@ Expected<KernelTrial> KernelTrial::create(const Subject& subject, const tile::Lo
     OPWELD_TRY(tile::LoweredKernel lowered,
                tile::lower(group, kernel->kind, options, std::string(to_string(kernel->kind))));
     model.add(group, *kernel);
-    kernels.push_back({nullptr, std::move(lowered.program), std::move(lowered.constants), ""});
+    kernels.push_back(tile::executable_kernel(std::move(lowered)));
   }
   OPWELD_TRY(cpu::KernelCompiler compiler, cpu::KernelCompiler::create(*options.target, {}));
   std::vector<const tile::TileProgram*> programs;
   programs.reserve(kernels.size());
-  for (const ExecutableKernel& kernel : kernels) programs.push_back(&kernel.program);
+  for (const ExecutableKernel& kernel : kernels) programs.push_back(kernel.program.get());
   OPWELD_TRY(const auto codes, compiler.compile(programs));
   for (std::size_t i = 0; i < kernels.size(); ++i) kernels[i].code = codes[i];
   std::vector<PlanVersion> version;
@@ -149,7 +150,7 @@ Expected<double> KernelTrial::run() {
 }
 
 std::string KernelTrial::program() const {
-  return to_text(executable_.kernels().front().program);
+  return to_text(*executable_.kernels().front().program);
 }
 
 Expected<std::optional<double>> race(KernelTrial& usual, KernelTrial& other, const Race& race) {

@@ -69,15 +69,15 @@ def test_source_files_are_short() -> None:
     ("file", "include", "why"),
     [
         ("graph/a.h", '"tile/tile_ir.h"', "tile comes after graph"),
-        ("codegen/cpu/a.cpp", '"runtime/b.h"', "runtime comes after codegen/cpu"),
+        ("runtime/a.cpp", '"tile/tile_ir.h"', "tile comes after runtime"),
         ("graph/a.cpp", '"compile.h"', "files in folders may not lean on those directly in src/"),
         ("compile.cpp", '"api/api.h"', "api stands on everything else"),
         ("report/a.cpp", '"api/api.h"', "api stands on everything else"),
         ("tile/a.cpp", '"llvm/IR/Module.h"', "only target, codegen/cpu may use this library"),
         ("tile/a.cpp", "<llvm/IR/Module.h>", "only target, codegen/cpu may use this library"),
-        ("graph/a.h", "<nlohmann/json.hpp>", "only fusion, tune, report may use this library"),
+        ("graph/a.h", "<nlohmann/json.hpp>", "only fusion, aot, tune, report may use this library"),
         ("report/a.cpp", "<CLI/CLI.hpp>", "only tools may use this library"),
-        ("runtime/a.cpp", '"codegen/cpu/emit.h"', "it brings a library along"),
+        ("tune/a.cpp", '"codegen/cpu/emit.h"', "it brings a library along"),
         ("compile.cpp", '"codegen/cpu/through.h"', "it brings a library along"),
     ],
 )

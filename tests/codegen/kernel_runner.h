@@ -97,7 +97,7 @@ class KernelRunner {
     kernel_ = kernels->front();
   }
 
-  [[nodiscard]] const cpu::CompiledKernel& kernel() const { return *kernel_; }
+  [[nodiscard]] const CompiledKernel& kernel() const { return *kernel_; }
 
   // All tasks, or those of [begin, end); the code that the function returns.
   std::int32_t operator()(const std::vector<void*>& params,
@@ -114,7 +114,7 @@ class KernelRunner {
   }
 
  private:
-  std::shared_ptr<const cpu::CompiledKernel> kernel_;
+  std::shared_ptr<const CompiledKernel> kernel_;
 };
 
 // A tensor on guarded memory, read and written in any dtype by value.

@@ -194,7 +194,7 @@ std::int64_t bytes_worked_in(Executable& executable, std::int64_t length) {
   std::int64_t scratch = 0;
   for (const ExecutableKernel& kernel : executable.kernels()) {
     if (kernel.code == nullptr) continue;
-    std::vector<std::int64_t> symbols(kernel.program.symbols.size(), length);  // s alone
+    std::vector<std::int64_t> symbols(kernel.code->symbols.size(), length);  // s alone
     scratch += kernel.code->scratch_bytes.evaluate(symbols).value();
   }
   return stats.arena_bytes + scratch;

@@ -1,6 +1,6 @@
 // Kernels that are right are called right, wherever they round, overflow and saturate; kernels that
 // are not are called faulty.
-#include "runtime/kernel_reference.h"
+#include "tile/kernel_reference.h"
 
 #include <gtest/gtest.h>
 

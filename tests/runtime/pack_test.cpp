@@ -12,6 +12,8 @@
 namespace opweld {
 namespace {
 
+constexpr int kPairedDepth = 32;
+
 // Every element different and none zero.
 Tensor numbered(DType dtype, const Sizes& sizes) {
   Tensor tensor = Tensor::allocate(dtype, sizes).value();
@@ -21,9 +23,9 @@ Tensor numbered(DType dtype, const Sizes& sizes) {
   return tensor;
 }
 
-Tensor pack(const Tensor& matrix, const tile::Param& param) {
-  Tensor packed = Tensor::allocate(matrix.dtype(), packed_sizes(matrix.sizes(), param)).value();
-  pack_panels(matrix, param, packed);
+Tensor pack(const Tensor& matrix, const PackedForm& form) {
+  Tensor packed = Tensor::allocate(matrix.dtype(), packed_sizes(matrix.sizes(), form)).value();
+  pack_panels(matrix, form, packed);
   return packed;
 }
 
@@ -34,10 +36,10 @@ void expect_packed(DType dtype, std::int64_t batch, std::int64_t depth, std::int
                            transposed ? ", transposed" : ""));
   const Sizes sizes = transposed ? Sizes{batch, columns, depth} : Sizes{batch, depth, columns};
   const Tensor matrix = numbered(dtype, sizes);
-  tile::Param param;
-  param.packed_columns = width;
-  param.packed_from_transposed = transposed;
-  const Tensor packed = pack(matrix, param);
+  PackedForm form;
+  form.columns = width;
+  form.from_transposed = transposed;
+  const Tensor packed = pack(matrix, form);
   const std::int64_t panels = (columns + width - 1) / width;
   ASSERT_EQ(packed.sizes(), (Sizes{batch, panels, depth, width}));
   ASSERT_EQ(packed.dtype(), dtype);
@@ -78,10 +80,10 @@ TEST(Pack, PartsShareEachPanel) {
     constexpr std::int64_t kDepth = 3;
     constexpr std::int64_t kWidth = 4;
     const Tensor matrix = numbered(DType::F32, {kDepth, 2 * columns});
-    tile::Param param;
-    param.packed_columns = 2 * kWidth;
-    param.packed_parts = 2;
-    const Tensor packed = pack(matrix, param);
+    PackedForm form;
+    form.columns = 2 * kWidth;
+    form.parts = 2;
+    const Tensor packed = pack(matrix, form);
     const std::int64_t panels = (columns + kWidth - 1) / kWidth;
     ASSERT_EQ(packed.sizes(), (Sizes{panels, kDepth, 2 * kWidth}));
     for (std::int64_t at = 0; at < packed.num_elements(); ++at) {
@@ -97,7 +99,7 @@ TEST(Pack, PartsShareEachPanel) {
 
 // Stretches of a head, whose parts take turns in runs; panels end wherever they end.
 TEST(Pack, StretchesOfHeads) {
-  using Stretches = std::vector<tile::ColumnStretch>;
+  using Stretches = std::vector<PackedStretch>;
   constexpr std::int64_t kDepth = 3;
   constexpr std::int64_t kParts = 2;
   for (const Stretches& stretches :
@@ -119,11 +121,11 @@ TEST(Pack, StretchesOfHeads) {
     for (const std::int64_t heads : {1, 3}) {
       for (const std::int64_t width : {2, 4}) {
         const Tensor matrix = numbered(DType::F32, {kDepth, heads * head});
-        tile::Param param;
-        param.packed_columns = static_cast<int>(kParts * width);
-        param.packed_parts = kParts;
-        param.packed_stretches = stretches;
-        const Tensor packed = pack(matrix, param);
+        PackedForm form;
+        form.columns = static_cast<int>(kParts * width);
+        form.parts = kParts;
+        form.stretches = stretches;
+        const Tensor packed = pack(matrix, form);
         const std::int64_t elements = heads * head / kParts;
         const std::int64_t panels = (elements + width - 1) / width;
         ASSERT_EQ(packed.sizes(), (Sizes{panels, kDepth, kParts * width}));
@@ -157,12 +159,12 @@ TEST(Pack, PairsOfDepthAtEveryTail) {
           const std::int64_t width = kWidth / parts;
           const Tensor matrix = numbered(DType::F32, transposed ? Sizes{kBatch, columns, depth}
                                                                 : Sizes{kBatch, depth, columns});
-          tile::Param param;
-          param.packed_columns = kWidth;
-          param.packed_parts = static_cast<int>(parts);
-          param.packed_pairs = true;
-          param.packed_from_transposed = transposed;
-          const Tensor packed = pack(matrix, param);
+          PackedForm form;
+          form.columns = kWidth;
+          form.parts = static_cast<int>(parts);
+          form.paired_depth = kPairedDepth;
+          form.from_transposed = transposed;
+          const Tensor packed = pack(matrix, form);
           const std::int64_t panels = (part_columns + width - 1) / width;
           const std::int64_t pairs = (depth + 31) / 32 * 16;
           ASSERT_EQ(packed.sizes(), (Sizes{kBatch, panels, pairs, 2 * kWidth}));
@@ -200,34 +202,33 @@ TEST(Pack, EmptyMatricesHaveEmptyPanels) {
   }
 }
 
-// A kernel that wants `matrix` packed as `param` says.
-ExecutableKernel kernel_with(const Tensor& matrix, const tile::Param& param) {
+// A kernel that wants `matrix` packed in this form.
+ExecutableKernel kernel_with(const Tensor& matrix, const PackedForm& form) {
   ExecutableKernel kernel;
-  kernel.program.params.push_back(param);
-  kernel.constants.push_back({.param = 0, .value = matrix});
+  kernel.constants.push_back({.value = matrix, .form = form});
   return kernel;
 }
 
 TEST(PackConstants, SharesWhatIsTheSameAndNothingElse) {
   const Tensor matrix = numbered(DType::F32, {6, 8});
-  tile::Param panels;
-  panels.packed_columns = 4;
-  tile::Param wide = panels;
-  wide.packed_columns = 8;
-  tile::Param pair = panels;
-  pair.packed_parts = 2;
-  tile::Param heads = pair;
-  heads.packed_stretches = {{4, 1}};
-  tile::Param transposed = panels;
-  transposed.packed_from_transposed = true;
-  tile::Param in_pairs = panels;
-  in_pairs.packed_pairs = true;
-  const tile::Param as_it_is;
+  PackedForm panels;
+  panels.columns = 4;
+  PackedForm wide = panels;
+  wide.columns = 8;
+  PackedForm pair = panels;
+  pair.parts = 2;
+  PackedForm heads = pair;
+  heads.stretches = {{4, 1}};
+  PackedForm transposed = panels;
+  transposed.from_transposed = true;
+  PackedForm in_pairs = panels;
+  in_pairs.paired_depth = kPairedDepth;
+  const PackedForm as_it_is;
 
   std::vector<PlanVersion> versions(1);
   std::vector<ExecutableKernel>& kernels = versions[0].kernels;
-  for (const tile::Param& param : {panels, wide, pair, transposed, panels, as_it_is}) {
-    kernels.push_back(kernel_with(matrix, param));
+  for (const PackedForm& form : {panels, wide, pair, transposed, panels, as_it_is}) {
+    kernels.push_back(kernel_with(matrix, form));
   }
   // Of the same bytes, but another matrix.
   kernels.push_back(kernel_with(matrix.reshaped({8, 6}), panels));
@@ -246,7 +247,7 @@ TEST(PackConstants, SharesWhatIsTheSameAndNothingElse) {
   for (const std::size_t i : {0, 1, 2, 3, 4, 6, 7, 8}) {
     SCOPED_TRACE(i);
     const Tensor given = i == 6 ? matrix.reshaped({8, 6}) : matrix;
-    const Tensor expected = pack(given, kernels[i].program.params[0]);
+    const Tensor expected = pack(given, kernels[i].constants[0].form);
     ASSERT_EQ(value(i).sizes(), expected.sizes());
     EXPECT_EQ(std::memcmp(value(i).data(), expected.data(),
                           static_cast<std::size_t>(expected.num_bytes())),
@@ -256,8 +257,8 @@ TEST(PackConstants, SharesWhatIsTheSameAndNothingElse) {
 }
 
 TEST(PackConstants, OfNoColumnsOrNoDepthIsEmpty) {
-  tile::Param panels;
-  panels.packed_columns = 4;
+  PackedForm panels;
+  panels.columns = 4;
   std::vector<PlanVersion> versions(1);
   std::vector<ExecutableKernel>& kernels = versions[0].kernels;
   kernels.push_back(kernel_with(numbered(DType::F32, {3, 0}), panels));

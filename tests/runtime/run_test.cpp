@@ -261,7 +261,7 @@ TEST(Run, TheModelTellsWhatItHolds) {
   ASSERT_EQ(model.kernels().size(), 4U);
   const MemoryAccount memory = model.memory({{"n", 10}}, false).value();
   EXPECT_EQ(memory.weight_bytes, 4 * 8 * 8);
-  const std::int64_t width = model.kernels()[0].program.params[1].packed_columns;
+  const std::int64_t width = model.kernels()[0].program->params[1].packed_columns;
   ASSERT_GT(width, 0);
   EXPECT_EQ(memory.held_weight_bytes, 4 * 8 * ((8 + width - 1) / width * width));
   // Two of a, b, c at a time.

@@ -17,6 +17,7 @@
 #include "ops/reference.h"
 #include "runtime/pack.h"
 #include "target/target.h"
+#include "tile/executable_kernel.h"
 #include "tile/lower.h"
 
 namespace opweld::testing {
@@ -88,12 +89,13 @@ class GroupRunner {
     }
     lowered_ = std::make_unique<tile::LoweredKernel>(std::move(*lowered));
     for (auto& constant : lowered_->constants) {
-      const tile::Param& param = lowered_->program.params[static_cast<std::size_t>(constant.param)];
-      if (param.packed_columns == 0) continue;
+      const PackedForm form =
+          tile::packed_form(lowered_->program.params[static_cast<std::size_t>(constant.param)]);
+      if (form.columns == 0) continue;
       Tensor packed =
-          Tensor::allocate(constant.value.dtype(), packed_sizes(constant.value.sizes(), param))
+          Tensor::allocate(constant.value.dtype(), packed_sizes(constant.value.sizes(), form))
               .value();
-      pack_panels(constant.value, param, packed);
+      pack_panels(constant.value, form, packed);
       constant.value = std::move(packed);
     }
     auto compiler = cpu::KernelCompiler::create(target_, {});
@@ -211,7 +213,7 @@ class GroupRunner {
   Target target_;
   std::string error_;
   std::unique_ptr<tile::LoweredKernel> lowered_;
-  std::shared_ptr<const cpu::CompiledKernel> kernel_;
+  std::shared_ptr<const CompiledKernel> kernel_;
 };
 
 // Vector multiples and their neighbours.

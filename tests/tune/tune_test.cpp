@@ -71,7 +71,7 @@ Compiled compiled(const Tuning& tuning, bool strict = false, int threads = 2) {
 
 std::string program_of(const Compiled& compiled, const TunableKernel& tunable) {
   const auto index = static_cast<std::size_t>(tunable.kernel);
-  return to_text(compiled.executable.versions()[tunable.version].kernels[index].program);
+  return to_text(*compiled.executable.versions()[tunable.version].kernels[index].program);
 }
 
 // Of all versions.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "compiled_file.h"
 #include "ops/reference.h"
 #include "report/account.h"
 #include "session.h"
@@ -65,27 +66,51 @@ struct BenchCommand {
   std::string trace;
 
   Status operator()() const {
-    OPWELD_TRY(const Graph graph, load_model(model));
-    OPWELD_TRY(std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
     if (paced && !trace.empty()) return usage_error("--trace and --paced exclude each other");
-    if (paced) return run_paced(graph, std::move(tensors));
     if (compare && !trace.empty()) {
       return usage_error("--trace is of one run: leave out --compare, and say --fusion instead");
     }
+    if (is_compiled_file(model.model)) return bench_compiled_file();
+    OPWELD_TRY(const Graph graph, load_model(model));
+    OPWELD_TRY(std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
     std::vector<std::string> levels = {model.fusion};
-    if (compare) levels = {"none", "ops", "auto"};
+    if (compare && !paced) levels = {"none", "ops", "auto"};
     std::vector<Compiled> compiled;
-    std::vector<Contestant> contestants;
-    std::vector<Tensor> outputs;
-    for (std::size_t i = 0; i < levels.size(); ++i) {
-      OPWELD_TRY(const FusionLevel level, parse_level(levels[i]));
+    for (const std::string& name : levels) {
+      OPWELD_TRY(const FusionLevel level, parse_level(name));
       OPWELD_TRY(Compiled each, compile_model(graph, model, level, {}, tensors));
       // Of the levels that are compared, it is the one asked for that is held to it.
-      if (levels[i] == model.fusion) OPWELD_CHECK(hold_to_requirements(each, tensors));
+      if (name == model.fusion) OPWELD_CHECK(hold_to_requirements(each, tensors));
       compiled.push_back(std::move(each));
+    }
+    if (paced) return run_paced(compiled.front(), std::move(tensors));
+    return time_by_turns(levels, compiled, std::move(tensors));
+  }
+
+ private:
+  Status bench_compiled_file() const {
+    if (compare) {
+      return usage_error("{}: --compare compiles at each level of fusion, which takes the model",
+                         model.model);
+    }
+    std::vector<Compiled> compiled;
+    OPWELD_TRY(Compiled loaded, load_compiled(model));
+    compiled.push_back(std::move(loaded));
+    const Graph& graph = compiled.front().executable.graph();
+    OPWELD_TRY(std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
+    if (paced) return run_paced(compiled.front(), std::move(tensors));
+    return time_by_turns({std::string(to_string(compiled.front().executable.plan().level))},
+                         compiled, std::move(tensors));
+  }
+
+  Status time_by_turns(const std::vector<std::string>& levels, std::vector<Compiled>& compiled,
+                       std::vector<Tensor> tensors) const {
+    std::vector<Contestant> contestants;
+    for (std::size_t i = 0; i < levels.size(); ++i) {
       if (compare || !model.single_launch) contestants.push_back({levels[i], i, false, {}});
       if (model.single_launch) contestants.push_back({levels[i], i, true, {}});
     }
+    std::vector<Tensor> outputs;
     OPWELD_TRY(outputs, allocate_outputs(compiled.front().executable, tensors));
     for (const Contestant& each : contestants) {
       for (int i = 0; i < warmup; ++i) {
@@ -110,7 +135,6 @@ struct BenchCommand {
     return {};
   }
 
- private:
   // A level of fusion, kernel by kernel or in one launch.
   struct Contestant {
     std::string level;
@@ -245,10 +269,8 @@ struct BenchCommand {
 
   // Runs when told: one line of standard input, one run, its seconds; so that several engines can
   // take turns under one clock.
-  Status run_paced(const Graph& graph, std::vector<Tensor> tensors) const {
-    OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
-    OPWELD_TRY(Compiled compiled, compile_model(graph, model, level, {}, tensors));
-    OPWELD_CHECK(hold_to_requirements(compiled, tensors));
+  Status run_paced(Compiled& compiled, std::vector<Tensor> tensors) const {
+    const Graph& graph = compiled.executable.graph();
     RunStats stats;
     OPWELD_TRY(std::vector<Tensor> outputs, allocate_outputs(compiled.executable, tensors));
     const RunOptions options = run_options(model);

@@ -12,6 +12,7 @@ namespace opweld::cli {
 using Command = std::function<Status()>;
 
 Command add_run(CLI::App& app);
+Command add_compile(CLI::App& app);
 Command add_explain(CLI::App& app);
 Command add_report(CLI::App& app);
 Command add_verify(CLI::App& app);

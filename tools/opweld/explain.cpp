@@ -4,12 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "compiled_file.h"
 #include "ops/reference.h"
 #include "predicted.h"
 #include "report/account.h"
 #include "report/layers.h"
 #include "report/why.h"
 #include "session.h"
+#include "stored_account.h"
 
 namespace opweld::cli {
 
@@ -24,6 +26,7 @@ struct ExplainCommand {
   bool passes = false;
 
   Status operator()() const {
+    if (is_compiled_file(model.model)) return tell_compiled_file();
     OPWELD_TRY(const Target target, find_target(model.target));
     if (needs_code()) OPWELD_CHECK(check_is_here(target));
     OPWELD_TRY(const Graph graph, load_model(model));
@@ -57,6 +60,22 @@ struct ExplainCommand {
   }
 
  private:
+  // The account that was written when the file was: it is of the sizes that compile was given.
+  Status tell_compiled_file() const {
+    if (!why.empty() || all_edges || measure || passes || !model.dims.empty()) {
+      return usage_error(
+          "{}: of a compiled model explain knows what was written with it, and takes --json and "
+          "--explain alone; give the others to explain with the model",
+          model.model);
+    }
+    OPWELD_TRY(const aot::LoadedModel loaded, load_compiled_file(model));
+    if (loaded.account.empty()) {
+      return fail("{}: it was compiled with --no-account", model.model);
+    }
+    if (model.json || !file.empty()) return write(loaded.account);
+    return print_stored_account(loaded.account);
+  }
+
   // What there is to tell, of a plan alone or of one that code was made for.
   struct Subject {
     const Graph& graph;

@@ -13,6 +13,7 @@ constexpr const char* kDescription =
     "fused, what it did not, and why.\n\n"
     "  opweld info model.onnx                        what the model is, and what is unsupported\n"
     "  opweld run model.onnx --output out.npz        run it, on random inputs if none are given\n"
+    "  opweld compile model.onnx -o model.opw        a file that runs without the compiler\n"
     "  opweld explain model.onnx --dim sequence=128  kernels, fusion log, traffic of each layer\n"
     "  opweld report model.onnx -o report.html       the same as a page for a browser, with times\n"
     "  opweld verify model.onnx                      fused against unfused against a reference\n"
@@ -42,6 +43,8 @@ int run_command(int argc, char** argv) {
   };
   using namespace opweld::cli;
   add("run", "Run a model and print or keep its outputs", add_run);
+  add("compile", "Compile a model ahead of time, into a file that runs without the compiler",
+      add_compile);
   add("explain", "Show what was fused, what was not, why, and what it saves", add_explain);
   add("report", "Write a page that shows the graph, the kernels, their time and memory",
       add_report);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "compiled_file.h"
 #include "ops/reference.h"
 #include "session.h"
 #include "trace_file.h"
@@ -37,18 +38,31 @@ struct RunCommand {
   std::string trace;
 
   Status operator()() const {
+    if (is_compiled_file(model.model)) {
+      OPWELD_TRY(Compiled loaded, load_compiled(model));
+      OPWELD_TRY(const auto tensors, find_inputs(loaded.executable.graph(), model, inputs));
+      return run(loaded.executable, tensors);
+    }
     OPWELD_TRY(const Graph graph, load_model(model));
     OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
     OPWELD_TRY(const std::vector<Tensor> tensors, find_inputs(graph, model, inputs));
     OPWELD_TRY(Compiled compiled, compile_model(graph, model, level, {}, tensors));
     OPWELD_TRY(const Bindings sizes, bind_symbols(compiled.executable.graph(), tensors));
     OPWELD_CHECK(check_requirements(compiled, model, sizes));
+    return run(compiled.executable, tensors);
+  }
+
+ private:
+  Status run(Executable& executable, const std::vector<Tensor>& tensors) const {
     RunOptions options = run_options(model);
     options.trace = !trace.empty();
     RunStats stats;
-    OPWELD_TRY(std::vector<Tensor> outputs, compiled.executable.run(tensors, &stats, options));
-    if (options.trace) OPWELD_CHECK(write_trace(trace, compiled.executable, sizes, stats));
-    const NamedTensors named = named_outputs(graph, std::move(outputs));
+    OPWELD_TRY(std::vector<Tensor> outputs, executable.run(tensors, &stats, options));
+    if (options.trace) {
+      OPWELD_TRY(const Bindings sizes, bind_symbols(executable.graph(), tensors));
+      OPWELD_CHECK(write_trace(trace, executable, sizes, stats));
+    }
+    const NamedTensors named = named_outputs(executable.graph(), std::move(outputs));
     if (!output.empty()) return write_npz(output, named);
     for (const auto& [name, tensor] : named) fmt::print("{}\n", summary(name, tensor));
     return {};

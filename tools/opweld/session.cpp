@@ -9,6 +9,7 @@
 #include <set>
 
 #include "compile_cache.h"
+#include "compiled_file.h"
 #include "ops/reference.h"
 #include "plugins.h"
 #include "report/require.h"
@@ -22,7 +23,10 @@
 namespace opweld::cli {
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("model", options.model, "ONNX file, or a graph in its textual form (.graph)")
+  command
+      .add_option("model", options.model,
+                  "ONNX file, or a graph in its textual form (.graph); for run, bench and "
+                  "explain also what compile wrote (.opw)")
       ->required();
   add_plugin_option(command, options.plugins);
   command.add_option("--dim", options.dims,
@@ -138,6 +142,7 @@ Status declare_in_place(Graph& graph, const std::string& pair) {
 }  // namespace
 
 Expected<Graph> load_model(const ModelOptions& options) {
+  OPWELD_CHECK(check_is_source(options.model));
   OPWELD_CHECK(load_plugins(options.plugins));
   OPWELD_TRY(Graph graph, load_graph(options.model));
   for (const std::string& pair : options.in_place) OPWELD_CHECK(declare_in_place(graph, pair));

@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "codegen/cpu/jit_llvm.h"
@@ -69,6 +70,7 @@ struct Jit::Impl {
   bool has_f16c = false;
   bool has_avx512f = false;
   bool has_avx512_bf16 = false;
+  std::vector<std::string> features;
   std::string missing;  // features the host lacks; empty if it can run the code
   LinkErrors errors;
   std::unique_ptr<llvm::orc::LLJIT> link;  // null if the host cannot run the code
@@ -139,17 +141,25 @@ Status check_names(const std::string& triple, const JitTarget& target) {
   return {};
 }
 
-// What the target uses and the host has not, as "avx512f, avx512bw".
-std::string missing_on_host(const llvm::MCSubtargetInfo& target) {
+// What the target uses of the features that can be looked for in a host.
+std::vector<std::string> used_features(const llvm::MCSubtargetInfo& target) {
+  const auto host = llvm::sys::getHostCPUFeatures();
+  std::vector<std::string> used;
+  for (const auto& feature : target.getAllProcessorFeatures()) {
+    if (!target.getFeatureBits().test(feature.Value)) continue;
+    if (host.contains(feature.Key)) used.emplace_back(feature.Key);
+  }
+  return used;
+}
+
+// Those of them that the host has not, as "avx512f, avx512bw".
+std::string missing_on_host(std::span<const std::string> used) {
   const auto host = llvm::sys::getHostCPUFeatures();
   std::string missing;
-  for (const auto& feature : target.getAllProcessorFeatures()) {
-    const auto found = host.find(feature.Key);
-    if (found == host.end() || found->second || !target.getFeatureBits().test(feature.Value)) {
-      continue;
-    }
+  for (const std::string& feature : used) {
+    if (host.lookup(feature)) continue;
     if (!missing.empty()) missing += ", ";
-    missing += feature.Key;
+    missing += feature;
   }
   return missing;
 }
@@ -236,7 +246,8 @@ Expected<Jit> Jit::create(const JitTarget& target, Foreign foreign) {
   impl->has_f16c = machine->getMCSubtargetInfo()->checkFeatures("+f16c");
   impl->has_avx512f = machine->getMCSubtargetInfo()->checkFeatures("+avx512f");
   impl->has_avx512_bf16 = machine->getMCSubtargetInfo()->checkFeatures("+avx512bf16");
-  impl->missing = missing_on_host(*machine->getMCSubtargetInfo());
+  impl->features = used_features(*machine->getMCSubtargetInfo());
+  impl->missing = missing_on_host(impl->features);
   if (impl->missing.empty()) {
     OPWELD_TRY(impl->link, make_linker(impl->triple, target));
     impl->link->getExecutionSession().setErrorReporter(
@@ -255,6 +266,10 @@ Jit::~Jit() = default;
 
 const JitTarget& Jit::target() const {
   return impl_->target;
+}
+
+const std::vector<std::string>& Jit::features() const {
+  return impl_->features;
 }
 
 bool Jit::can_run() const {

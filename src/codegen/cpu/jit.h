@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "support/expected.h"
 
@@ -49,6 +50,8 @@ class Jit {
 
   [[nodiscard]] const JitTarget& target() const;
   [[nodiscard]] bool can_run() const;
+  // What code for the target may use, of the features that LLVM looks for in a host: "avx2", "fma".
+  [[nodiscard]] const std::vector<std::string>& features() const;
 
   // Makes a function of this process callable from compiled code by that name. The C library's
   // functions need no such introduction.

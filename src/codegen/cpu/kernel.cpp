@@ -1,10 +1,7 @@
 #include "codegen/cpu/kernel.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -31,15 +28,20 @@ struct KernelCompiler::Impl {
   int vector_bits;
   bool has_matrix_unit;
   Options options;
-  std::unordered_map<std::string, Function> functions;  // by canonical text
+  // Code that is ready to be called, and what it was linked from where that is to be kept.
+  struct Code {
+    Function function = nullptr;
+    std::shared_ptr<const CompiledKernel::Object> object;
+  };
+  std::unordered_map<std::string, Code> functions;  // by canonical text
   std::atomic<int> found{0};  // of the functions, those that were kept from before
 
   // Well-formed, and for this target.
   [[nodiscard]] Status check(const tile::TileProgram& program) const;
-  Expected<Function> compile(const tile::TileProgram& program, const std::string& text);
-  // Adds the code of the function to `jit`: as it was kept, else newly made.
-  Status add_code(const tile::TileProgram& program, const std::string& text,
-                  const std::string& symbol);
+  Expected<Code> compile(const tile::TileProgram& program, const std::string& text);
+  // Adds the code of the function to `jit`, as it was kept, else newly made, and gives the object.
+  Expected<std::string> add_code(const tile::TileProgram& program, const std::string& text,
+                                 const std::string& symbol);
   Expected<std::unique_ptr<llvm::Module>> make_module(const tile::TileProgram& program,
                                                       llvm::LLVMContext& context, bool optimize);
 };
@@ -79,8 +81,7 @@ std::string canonical_text(tile::TileProgram program) {
 // All of the kernel but its code.
 Expected<std::shared_ptr<CompiledKernel>> describe(const tile::TileProgram& program) {
   auto kernel = std::make_shared<CompiledKernel>();
-  std::vector<std::string> names;
-  names.reserve(program.symbols.size());
+  std::vector<std::string>& names = kernel->symbols;
   for (const Dim& symbol : program.symbols) names.push_back(symbol.as_symbol()->name);
   OPWELD_TRY(kernel->num_tasks, CompiledDim::compile(num_tasks(program), names));
   OPWELD_TRY(kernel->scratch_bytes, CompiledDim::compile(scratch_bytes(program), names));
@@ -113,18 +114,6 @@ void for_each_in_parallel(std::size_t count, int threads, FunctionRef<void(std::
 
 }  // namespace
 
-std::string CompiledKernel::failure(std::int32_t code, const std::byte* scratch) const {
-  const CheckText& check = checks[static_cast<std::size_t>(code - 1)];
-  std::vector<std::string> numbers;
-  for (std::size_t i = 0; i < check.shown.size(); ++i) {
-    std::int64_t number = 0;
-    std::memcpy(&number, scratch + i * sizeof number, sizeof number);
-    numbers.push_back(fmt::format("{} {}", check.shown[i], number));
-  }
-  if (numbers.empty()) return check.message;
-  return fmt::format("{} ({})", check.message, fmt::join(numbers, ", "));
-}
-
 Expected<KernelCompiler> KernelCompiler::create(const Target& target, const Options& options) {
   // A foreign target can still be looked at; it is compile() that needs to run the code.
   const JitTarget jit_target{target.cpu, target.features, target.vector_bits};
@@ -143,33 +132,40 @@ Status KernelCompiler::Impl::check(const tile::TileProgram& program) const {
   return fail("kernel '{}' needs a matrix unit, which the target lacks", program.name);
 }
 
-Status KernelCompiler::Impl::add_code(const tile::TileProgram& program, const std::string& text,
-                                      const std::string& symbol) {
+Expected<std::string> KernelCompiler::Impl::add_code(const tile::TileProgram& program,
+                                                     const std::string& text,
+                                                     const std::string& symbol) {
   const JitTarget& target = jit->target();
   const std::string key =
       fmt::format("code by LLVM {} for {} {} {} {}\n{}", llvm_version(), target.cpu,
                   target.features, target.vector_bits, has_matrix_unit, text);
   if (options.kept != nullptr) {
-    if (const auto object = options.kept->find(key)) {
+    if (auto object = options.kept->find(key)) {
       ++found;
-      return jit->add_object(*object, symbol);
+      OPWELD_CHECK(jit->add_object(*object, symbol));
+      return std::move(*object);
     }
   }
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = new_module(*jit, context, symbol);
   emit_program(program, vector_bits, *module, symbol);
-  OPWELD_TRY(const std::string object, add_module(*jit, std::move(module)));
+  OPWELD_TRY(std::string object, add_module(*jit, std::move(module)));
   if (options.kept != nullptr) options.kept->store(key, object);
-  return {};
+  return object;
 }
 
-Expected<Function> KernelCompiler::Impl::compile(const tile::TileProgram& program,
-                                                 const std::string& text) {
+Expected<KernelCompiler::Impl::Code> KernelCompiler::Impl::compile(const tile::TileProgram& program,
+                                                                   const std::string& text) {
   // By what it does, since kept code has its name in it.
   const std::string symbol = "kernel_" + digest(text);
-  OPWELD_CHECK(add_code(program, text, symbol));
+  OPWELD_TRY(std::string object, add_code(program, text, symbol));
   OPWELD_TRY(void* const address, jit->lookup(symbol));
-  return reinterpret_cast<Function>(address);
+  Code code{reinterpret_cast<Function>(address), nullptr};
+  if (options.keep_objects) {
+    code.object =
+        std::make_shared<CompiledKernel::Object>(CompiledKernel::Object{symbol, std::move(object)});
+  }
+  return code;
 }
 
 Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::compile(
@@ -177,7 +173,7 @@ Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::com
   struct Job {
     const tile::TileProgram* program;
     std::string text;
-    Expected<Function> function = nullptr;
+    Expected<Impl::Code> code = Impl::Code{};
   };
   std::vector<Job> jobs;
   std::vector<std::string> texts;
@@ -191,20 +187,26 @@ Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::com
     jobs.push_back({programs[i], texts[i]});
   }
   for_each_in_parallel(jobs.size(), impl_->options.threads, [&](std::size_t i) {
-    jobs[i].function = impl_->compile(*jobs[i].program, jobs[i].text);
+    jobs[i].code = impl_->compile(*jobs[i].program, jobs[i].text);
   });
   for (Job& job : jobs) {
-    if (!job.function) return tl::unexpected(job.function.error().with_context(job.program->name));
-    impl_->functions.emplace(job.text, *job.function);
+    if (!job.code) return tl::unexpected(job.code.error().with_context(job.program->name));
+    impl_->functions.emplace(job.text, std::move(*job.code));
   }
   std::vector<std::shared_ptr<const CompiledKernel>> kernels;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     OPWELD_TRY(auto kernel, describe(*programs[i]));
-    kernel->function = impl_->functions.at(texts[i]);
+    const Impl::Code& code = impl_->functions.at(texts[i]);
+    kernel->function = code.function;
+    kernel->object = code.object;
     kernel->code_owner = impl_->jit;
     kernels.push_back(std::move(kernel));
   }
   return kernels;
+}
+
+std::vector<std::string> KernelCompiler::features() const {
+  return impl_->jit->features();
 }
 
 KernelCompiler::Made KernelCompiler::made() const {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "import/onnx/mapped_file.h"
 #include "import/onnx/tensor_reader.h"
 #include "support/expected.h"
+#include "support/mapped_file.h"
 
 namespace opweld {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "graph/tensor.h"
-#include "import/onnx/mapped_file.h"
 #include "support/expected.h"
+#include "support/mapped_file.h"
 
 namespace onnx {
 class TensorProto;

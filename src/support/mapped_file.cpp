@@ -1,4 +1,4 @@
-#include "import/onnx/mapped_file.h"
+#include "support/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "runtime/kernel_reference.h"
+#include "tile/kernel_reference.h"
 
 #include <algorithm>
 #include <cmath>
