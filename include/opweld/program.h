@@ -55,6 +55,18 @@ class OPWELD_API Program {
   [[nodiscard]] std::vector<TensorInfo> inputs() const;
   [[nodiscard]] std::vector<TensorInfo> outputs() const;
 
+  // Writes the program to a file that load(), `opweld run` and programs in C (opweld/runtime.h) run
+  // without compiling: code for the target that it was compiled for, and weights. The name ends in
+  // ".opw". A usage error where an operator of a plugin is left in it, and for a program that was
+  // itself loaded from a file.
+  [[nodiscard]] Result<void> save(const std::string& path) const;
+  // What save() or `opweld compile` wrote, on so many threads; 0: one for each processor there is.
+  // Weights stay in the mapped file, which must not change while the program is in use. The code in
+  // it is run as it is: load only files from whom you would load a shared library. Runs give the
+  // same bits as before it was saved. Its account has no edges, and calls operators by the names of
+  // the graph that was planned.
+  [[nodiscard]] static Result<Program> load(const std::string& path, int threads = 0);
+
   // Inputs in the order of inputs(), results in that of outputs(). It is a usage error, which names
   // the tensor and the axis, if a count, dtype, rank or size does not fit, if bytes are missing or
   // memory is null or misaligned; and a failure if the data asks for something impossible, such as

@@ -113,6 +113,24 @@ nb::list kernels_of(const Account& account) {
   return kernels;
 }
 
+void save(const Program& program, const std::string& path) {
+  Result<void> saved;
+  {
+    const nb::gil_scoped_release release;
+    saved = program.save(path);
+  }
+  value_or_raise(std::move(saved));
+}
+
+Program load(const std::string& path, int threads) {
+  Result<Program> loaded = Error{};
+  {
+    const nb::gil_scoped_release release;
+    loaded = Program::load(path, threads);
+  }
+  return value_or_raise(std::move(loaded));
+}
+
 nb::dict account_of(const Program& program, const SymbolValues& values) {
   const Account account = value_or_raise(program.account(values));
   nb::dict result;
@@ -131,6 +149,8 @@ nb::dict account_of(const Program& program, const SymbolValues& values) {
 }  // namespace
 
 void bind_program(nb::module_& module) {
+  module.def("load_program", &load, nb::arg("path"), nb::arg("threads") = 0,
+             "Reads what Program.save() or `opweld compile` wrote.");
   nb::class_<RunReport>(module, "RunReport", "What one run did.")
       .def_ro("kernels", &RunReport::kernels)
       .def_ro("bytes_read", &RunReport::bytes_read)
@@ -150,6 +170,8 @@ void bind_program(nb::module_& module) {
           "Arrays in the order of inputs(), or pairs of an array and a dtype to read its bits as.\n"
           "Gives arrays that own their memory, what the run did, and how many inputs were copied\n"
           "since they were not dense. `bits` shows bf16 as u16.")
+      .def("save", &save, nb::arg("path"),
+           "Writes it to a file that load_program() runs without compiling.")
       .def("account", &account_of, nb::arg("values"),
            nb::sig("def account(self, values: dict[str, int]) -> dict[str, object]"))
       .def(

@@ -33,7 +33,7 @@ from opweld._core import (
     loaded_plugins,
 )
 from opweld.account import Account
-from opweld.program import Model, Program, Stats, compile, load, parse
+from opweld.program import Model, Program, Stats, compile, load, load_program, parse
 from opweld.verification import Verification
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ __all__ = [
     "explain",
     "load",
     "load_plugin",
+    "load_program",
     "loaded_plugins",
     "parse",
 ]

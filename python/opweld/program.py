@@ -31,9 +31,11 @@ class Program:
     Runs for all values of its free sizes. Python goes on while it runs.
     """
 
-    def __init__(self, core: _core.Program, model: "Model", settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, core: _core.Program, model: "Model | None", settings: Mapping[str, Any]
+    ) -> None:
         self._core = core
-        self._model = model
+        self._model = model  # None: it was loaded from a file
         self._settings = dict(settings)
         self._lock = threading.Lock()
         self._stats = Stats(compile_seconds=core.compile_seconds())
@@ -116,6 +118,8 @@ class Program:
         Raises:
             UsageError: as for a call.
         """
+        if self._model is None:
+            raise _core.UsageError("verify needs the model, and a file of a program has it no more")
         if named:
             inputs = self._in_order(inputs, named)
         readables = [arrays.readable(each) for each in inputs]
@@ -171,7 +175,21 @@ class Program:
         outputs = ", ".join(map(repr, self.outputs))
         return f"opweld.Program(({inputs}) -> ({outputs}))"
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the program to a file, whose name ends in ".opw".
+
+        `load_program`, the command `opweld run` and programs in C (opweld/runtime.h) run it without
+        compiling. Code is for the target that the program was compiled for.
+
+        Raises:
+            UsageError: an operator of a plugin is left in it, or it was loaded from a file itself.
+            Error: the file cannot be written.
+        """
+        self._core.save(os.fspath(path))
+
     def _repr_html_(self) -> str:
+        if self._model is None:
+            return f"<code>{html.escape(repr(self))}</code>"
         symbols = self._model.symbols
         if not symbols:
             return self.explain()._repr_html_()
@@ -227,6 +245,23 @@ def load(path: str | os.PathLike[str]) -> Model:
         Error: the file cannot be read, or has an operator that Opweld lacks; names the node.
     """
     return Model(_core.load(os.fspath(path)), Path(path).name)
+
+
+def load_program(path: str | os.PathLike[str], *, threads: int = 0) -> Program:
+    """Reads what `Program.save` or the command `opweld compile` wrote, ready to be called.
+
+    Weights stay in the mapped file, which must not change while the program is in use. The code in
+    it is run as it is: load only files from whom you would load a shared library.
+
+    Args:
+        path: the file.
+        threads: to run on; 0: one for each processor.
+
+    Raises:
+        UsageError: this machine lacks what the code was compiled for.
+        Error: the file is no compiled model, is damaged, or is of another version of Opweld.
+    """
+    return Program(_core.load_program(os.fspath(path), threads), None, {})
 
 
 def parse(text: str) -> Model:

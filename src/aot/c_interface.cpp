@@ -139,6 +139,7 @@ OpweldStatus opweld_model_load(const char* path, const OpweldLoadOptions* option
                                OpweldModel** model) {
   *model = nullptr;
   return guarded([&]() -> opweld::Status {
+    if (path == nullptr) return usage_error("the name of the file is missing");
     opweld::aot::LoadOptions loading;
     constexpr int kMostThreads = 1024;
     if (options != nullptr) {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "aot/model_file.h"
 #include "compile.h"
 #include "graph/graph.h"
 #include "opweld/model.h"
@@ -28,6 +30,7 @@ struct ProgramState {
   Compiled compiled;
   double seconds = 0;
   bool single_launch = false;
+  std::optional<aot::Origin> origin = {};  // absent: it was loaded from a file
 };
 
 }  // namespace detail

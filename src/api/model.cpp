@@ -128,6 +128,7 @@ Result<Program> Model::compile(const CompileSettings& settings) const {
   auto graph = declared_graph(state_->graph, settings);
   if (!graph) return std::move(graph.error());
   CompileOptions options = options_of(settings);
+  options.keep_objects = true;  // for Program::save
   if (settings.tune_seconds > 0) {
     auto tuning = tuned_for(*graph, settings, options);
     if (!tuning) return tuning.error().with_context("tuning");
@@ -136,8 +137,11 @@ Result<Program> Model::compile(const CompileSettings& settings) const {
   auto compiled = opweld::compile(std::move(*graph), options);
   if (!compiled) return std::move(compiled.error());
   const double seconds = compiled->seconds();
-  return Program(std::make_shared<detail::ProgramState>(
-      detail::ProgramState{std::move(*compiled), seconds, settings.single_launch}));
+  aot::Origin origin{OPWELD_VERSION,     settings.target,
+                     compiled->features, std::string(to_string(settings.fusion)),
+                     options.strict,     compiled->executable.threads()};
+  return Program(std::make_shared<detail::ProgramState>(detail::ProgramState{
+      std::move(*compiled), seconds, settings.single_launch, std::move(origin)}));
 }
 
 }  // namespace opweld

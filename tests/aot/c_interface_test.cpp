@@ -18,7 +18,7 @@ constexpr const char* kText = R"(graph g(%x: f32[n, 3], %k: i32[2]) {
   %one = constant {value = f32[] splat 1.0}
   %r = relu(%x)
   %y = add(%r, %one)
-  %s = reduce_sum(%y) {axes = [1], keep_dims = 0}
+  %s = reduce_sum(%y) {axes = [1], keepdims = 0}
   %l = add(%k, %k)
   return %y as "y", %s as "s", %l as "l" })";
 
@@ -145,6 +145,7 @@ TEST_F(CInterface, LoadsAsItIsTold) {
   options.threads = 2000;
   EXPECT_EQ(opweld_model_load(file_.path().c_str(), &options, &other), OPWELD_USAGE);
   EXPECT_EQ(other, nullptr);
+  EXPECT_EQ(opweld_model_load(nullptr, nullptr, &other), OPWELD_USAGE);
   EXPECT_EQ(opweld_model_load("/nowhere.opw", nullptr, &other), OPWELD_FAILURE);
   EXPECT_THAT(opweld_error(), HasSubstr("/nowhere.opw"));
 }

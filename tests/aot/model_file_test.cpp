@@ -309,7 +309,7 @@ TEST(ModelFile, SectionsThatDoNotBelongTogetherAreErrors) {
               HasSubstr("its record"));
   EXPECT_THAT(message(aot::Section::Record, replaced(record, "\"entry\":0", "\"entry\":99999999")),
               HasSubstr("does not lie within its code"));
-  EXPECT_THAT(message(aot::Section::Record, replaced(record, "\"offset\":64", "\"offset\":65")),
+  EXPECT_THAT(message(aot::Section::Record, replaced(record, "\"offset\":0", "\"offset\":1")),
               HasSubstr("does not lie within its weights"));
   EXPECT_THAT(message(aot::Section::Weights, "short"),
               HasSubstr("does not lie within its weights"));

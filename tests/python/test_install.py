@@ -45,11 +45,25 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def example(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What the example prints."""
+def examples(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples, built as a user's project."""
     folder = tmp_path_factory.mktemp("examples")
     build(ROOT / "examples", folder, prefix)
-    return run(folder / "decoder_layer")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def example(examples: Path) -> str:
+    """What the example prints."""
+    return run(examples / "decoder_layer")
+
+
+def test_the_runtime_is_a_component_of_its_own(prefix: Path, examples: Path) -> None:
+    model = examples / "model.graph"
+    model.write_text('graph g(%x: f32[n, 3]) { %y = add(%x, %x) return %y as "y" }')
+    compiled = examples / "model.opw"
+    run(prefix / "bin" / "opweld", "compile", model, "-o", compiled)
+    assert run(examples / "run_compiled", compiled, "4") == "y [n, 3]: 4 3 first 2\n"
 
 
 def test_the_example_agrees_with_its_unfused_self(example: str) -> None:

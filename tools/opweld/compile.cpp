@@ -1,4 +1,6 @@
 // opweld compile: a model compiled ahead of time, as a file that runs without the compiler.
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,7 +32,6 @@ struct CompileCommand {
   bool no_account = false;
 
   Status operator()() const {
-    OPWELD_CHECK(check_is_source(model.model));
     if (!is_compiled_file(output)) {
       return usage_error("-o '{}': the name of a compiled model ends in .opw", output);
     }
@@ -90,13 +91,12 @@ struct CompileCommand {
 
   Status tell(const Compiled& compiled, const Written& written) const {
     const auto versions = compiled.executable.versions();
-    const std::size_t kernels = versions.back().kernels.size();
     if (model.json) {
       const Json json = {{"file", output},
                          {"bytes", written.bytes},
                          {"weight_bytes", written.weight_bytes},
                          {"code_bytes", written.code_bytes},
-                         {"kernels", kernels},
+                         {"kernels", versions.back().kernels.size()},
                          {"versions", versions.size()},
                          {"functions", compiled.found.all_functions},
                          {"fusion", written.origin.fusion},
@@ -108,11 +108,13 @@ struct CompileCommand {
       return {};
     }
     const auto size = [](std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
-    fmt::print(
-        "{}: {}, of it {} weights and {} code; {} kernels{}, for target {}\n", output,
-        size(written.bytes), size(written.weight_bytes), size(written.code_bytes), kernels,
-        versions.size() == 1 ? std::string() : fmt::format(" in each of {} plans", versions.size()),
-        written.origin.target);
+    std::vector<std::string> kernels;
+    for (const PlanVersion& version : versions) {
+      kernels.push_back(std::to_string(version.kernels.size()));
+    }
+    fmt::print("{}: {}, of it {} weights and {} code; {} kernels, for target {}\n", output,
+               size(written.bytes), size(written.weight_bytes), size(written.code_bytes),
+               fmt::join(kernels, " or "), written.origin.target);
     for (const std::string& note : compiled.notes) fmt::print("note: {}\n", note);
     fmt::print("opweld run {} runs it\n", output);
     return {};

@@ -56,13 +56,4 @@ Expected<Compiled> load_compiled(const ModelOptions& options) {
       std::move(loaded.origin.features)};
 }
 
-Status check_is_source(const std::string& path) {
-  if (!is_compiled_file(path)) return {};
-  return usage_error(
-      "{}: this command needs the model that the file was compiled from; run, bench and explain "
-      "take "
-      "compiled ones",
-      path);
-}
-
 }  // namespace opweld::cli

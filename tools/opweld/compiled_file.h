@@ -20,7 +20,4 @@ Expected<aot::LoadedModel> load_compiled_file(const ModelOptions& options);
 // The same as what compiling gives; its one pass is loading.
 Expected<Compiled> load_compiled(const ModelOptions& options);
 
-// A usage error for a command that needs more of a model than its file has once it is compiled.
-Status check_is_source(const std::string& path);
-
 }  // namespace opweld::cli

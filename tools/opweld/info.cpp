@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "import/onnx/import.h"
+#include "load.h"
 #include "plugins.h"
 
 namespace opweld::cli {
@@ -47,6 +48,7 @@ Command add_info(CLI::App& app) {
   app.add_flag("--json", options->json, "Print JSON for scripts");
   return [options]() -> Status {
     OPWELD_CHECK(load_plugins(options->plugins));
+    OPWELD_CHECK(check_is_source(options->model));
     OPWELD_TRY(const ModelInfo info, inspect_onnx(options->model));
     if (options->json) {
       print_json(info);

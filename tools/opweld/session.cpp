@@ -9,7 +9,6 @@
 #include <set>
 
 #include "compile_cache.h"
-#include "compiled_file.h"
 #include "ops/reference.h"
 #include "plugins.h"
 #include "report/require.h"
@@ -142,7 +141,6 @@ Status declare_in_place(Graph& graph, const std::string& pair) {
 }  // namespace
 
 Expected<Graph> load_model(const ModelOptions& options) {
-  OPWELD_CHECK(check_is_source(options.model));
   OPWELD_CHECK(load_plugins(options.plugins));
   OPWELD_TRY(Graph graph, load_graph(options.model));
   for (const std::string& pair : options.in_place) OPWELD_CHECK(declare_in_place(graph, pair));
