@@ -129,6 +129,34 @@ TEST(PlanRecord, WhatIsNoRecordIsRefused) {
   }
 }
 
+// Numbers that are places of other things than what stands there.
+TEST(PlanRecord, KernelsHaveNodesAndAliasesAreReshapes) {
+  const Graph graph = parse_graph(R"(graph g(%x: f32[n, 2]) {
+    %c = constant {value = f32[] splat 1.0}
+    %y = add(%x, %c)
+    %z = reshape(%x) {shape = <2*n>}
+    return %y as "y", %z as "z"
+  })")
+                          .value();
+  const std::string record = plan_record(graph, plans_of(graph));
+  const auto reads = [&](std::string_view from, std::string_view to) {
+    std::string text = record;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " in " << text;
+    return at != std::string::npos &&
+           parse_plan_record(graph, text.replace(at, from.size(), to)).has_value();
+  };
+  EXPECT_TRUE(reads("[1]", "[1]"));
+  EXPECT_FALSE(reads("[1]", "[-1]"));
+  EXPECT_FALSE(reads("[1]", "[0]"));
+  EXPECT_FALSE(reads("[1]", "[]"));
+  EXPECT_FALSE(reads("[1]", "[1,0]"));
+  EXPECT_TRUE(reads("[[[2,0],[-1,0]]]", "[[[2,0],[-1,0]]]"));
+  EXPECT_FALSE(reads("[[[2,0],[-1,0]]]", "[[[-1,0],[-1,0]]]"));
+  EXPECT_FALSE(reads("[[[2,0],[-1,0]]]", "[[[2,0],[0,0]]]"));
+  EXPECT_FALSE(reads("[[[2,0],[-1,0]]]", "[[[1,0],[-1,0]]]"));
+}
+
 TEST(PlanRecord, TheKeyHoldsAllThatPlansDependOn) {
   const Target target = host_target();
   PlanOptions options;

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import opweld
 import pytest
 
 from bench.models.cache import BUILD
@@ -179,9 +180,7 @@ def test_a_damaged_file_is_refused_whatever_was_done_to_it(folder: Path, tmp_pat
 def test_a_plugin_is_not_taken_along(tmp_path: Path) -> None:
     model = tmp_path / "custom.graph"
     model.write_text(
-        "graph g(%x: f32[n, 8]) {\n"
-        '  %y = "com.example.SortRows"(%x) @"/sort"\n'
-        '  return %y as "y" }'
+        'graph g(%x: f32[n, 8]) {\n  %y = "com.example.SortRows"(%x) @"/sort"\n  return %y as "y" }'
     )
     message = refused(
         2, "compile", model, "-o", tmp_path / "m.opw", "--plugin", PLUGIN, "--dim", "n=4"
@@ -229,3 +228,44 @@ def test_the_program_is_short() -> None:
     source = Path(__file__).resolve().parents[2] / "examples" / "runtime" / "run_compiled.c"
     main = source.read_text().split("int main(")[1]
     assert len(main.splitlines()) <= 42
+
+
+# ---- from Python ----
+
+
+def test_a_program_is_saved_and_loaded_in_python(folder: Path, tmp_path: Path) -> None:
+    program = opweld.compile(folder / "model.graph")
+    program.save(tmp_path / "m.opw")
+    loaded = opweld.load_program(tmp_path / "m.opw", threads=1)
+    assert [info.name for info in loaded.inputs] == ["x"]
+    assert repr(loaded) == repr(program)
+    for rows in (1, 17, 200):
+        x = np.random.default_rng(rows).random((rows, 24), dtype=np.float32)
+        assert loaded(x)[0].tobytes() == program(x)[0].tobytes()
+    fresh = program.explain(rows=64)
+    assert [kernel.name for kernel in loaded.explain(rows=64).kernels] == [
+        kernel.name for kernel in fresh.kernels
+    ]
+    stored = json.loads(done("explain", tmp_path / "m.opw", "--json"))
+    assert stored["sizes"] == {"rows": 128}
+    assert "opweld.Program" in loaded._repr_html_()
+    x = np.ones((2, 24), np.float32)
+    for wrong in (
+        lambda: loaded.save(tmp_path / "again.opw"),
+        lambda: loaded.verify(x),
+        lambda: loaded(x[:, 1:]),
+        lambda: program.save(tmp_path / "m.bin"),
+        lambda: opweld.load_program(tmp_path / "m.opw", threads=2000),
+        lambda: opweld.load(tmp_path / "m.opw"),
+    ):
+        with pytest.raises(opweld.UsageError):
+            wrong()
+    with pytest.raises(opweld.Error, match="opweld compile"):
+        opweld.load_program(folder / "model.graph")
+
+
+def test_what_the_command_wrote_runs_in_python(folder: Path) -> None:
+    loaded = opweld.load_program(folder / "model.opw")
+    x = np.random.default_rng(1).random((9, 24), dtype=np.float32)
+    expected = opweld.compile(folder / "model.graph")(x)[0]
+    assert loaded(x)[0].tobytes() == expected.tobytes()
