@@ -263,6 +263,20 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text.replace(at, from.size(), to);
 }
 
+TEST(ModelFile, AConstantThatIsReadMustHaveItsBytes) {
+  const WrittenModel model(R"(graph g(%x: f32[n]) {
+    %c = constant {value = f32[3] random 1}
+    %y = relu(%x)
+    return %y as "y", %c as "c" })");
+  const std::string file = model.bytes();
+  const std::string record(
+      aot::read_sections(std::as_bytes(std::span(file))).value().text(aot::Section::Record));
+  const auto loaded = aot::read_model(aligned_copy(
+      with_section(file, aot::Section::Record, replaced(record, "\"offset\":0", "\"nothing\":0"))));
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(loaded.error().message, HasSubstr("is missing"));
+}
+
 TEST(ModelFile, OfAnotherProcessorSaysWhatIsMissing) {
   const WrittenModel model(layers_text());
   const std::string file = model.bytes();
