@@ -46,6 +46,11 @@ bool Merging::merge_siblings(Group& first, Group& second, const Value* value) {
   return !check_and_merge(first, second, value, first.kind, Asking::Always);
 }
 
+bool Merging::merge_statistics(Group& matmul, Group& reductions, const Value* value) {
+  return !check_groups(matmul, reductions) &&
+         !check_and_merge(matmul, reductions, value, KernelKind::Contract);
+}
+
 Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value* value,
                                   KernelKind kind, Asking asking) {
   MergeCandidate candidate{groups_, producer, consumer, value, {}};

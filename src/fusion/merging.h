@@ -40,6 +40,10 @@ class Merging {
   // Makes one of two such groups that both read the value; whether that could be done.
   bool merge_siblings(Group& first, Group& second, const Value* value);
 
+  // Makes a kernel of a matmul and of reductions of its rows, which reads the value, one in which
+  // the reductions are statistics of the matmul's rows; whether that could be done.
+  bool merge_statistics(Group& matmul, Group& reductions, const Value* value);
+
   // Why the groups at the ends of an edge were not merged when they were last asked to.
   [[nodiscard]] const std::map<Edge, Refusal>& refusals() const { return refusals_; }
   // What merging them would compute more than once, as the two stood when they were last asked.

@@ -87,7 +87,8 @@ struct SearchAccount {
   double seconds = 0;
   int regions = 0;      // that were taken apart
   int improved = 0;     // and put together otherwise
-  int siblings = 0;     // kernels that went into one beside them (fusion/siblings.h)
+  int siblings = 0;     // kernels that went into one beside them (fusion/siblings.h),
+  int statistics = 0;   // and into the matmul before them (fusion/statistics.h)
   int passed_over = 0;  // regions that were not, though some cut might have been better
   // How often schedules were asked, by the greedy merging and by the search.
   std::int64_t questions = 0;

@@ -34,7 +34,7 @@ class Writer {
     Json json = {{"level", plan.level}, {"more_when_larger", plan.more_when_larger}};
     const SearchAccount& search = plan.search;
     json["search"] = {search.greedy_seconds, search.seconds, search.regions, search.improved,
-                      search.siblings, search.passed_over, search.questions};
+                      search.siblings, search.statistics, search.passed_over, search.questions};
     Json& conditions = json["conditions"] = Json::array();
     for (const SizeCondition& each : plan.conditions) {
       conditions.push_back({each.size.to_string(), each.least, each.what});
@@ -97,7 +97,7 @@ class Reader {
     const Json& search = json.at("search");
     plan.search = {search.at(0).get<double>(), search.at(1).get<double>(), search.at(2).get<int>(),
                    search.at(3).get<int>(), search.at(4).get<int>(), search.at(5).get<int>(),
-                   search.at(6).get<std::int64_t>()};
+                   search.at(6).get<int>(), search.at(7).get<std::int64_t>()};
     for (const Json& each : json.at("conditions")) {
       plan.conditions.push_back(
           {dim(each.at(0)), each.at(1).get<std::int64_t>(), each.at(2).get<std::string>()});

@@ -314,9 +314,9 @@ std::string search_log(const FusionPlan& plan) {
           : fmt::format("; cut short: {} pairs that might have gained were not looked at",
                         search.passed_over);
   return fmt::format(
-      "search: {} pairs of kernels looked at, {} cut otherwise, {} kernels joined one beside them; "
-      "expected {:.3f} ms, greedily {:.3f} ms{}",
-      search.regions, search.improved, search.siblings, search.seconds * kMilli,
+      "search: {} pairs of kernels looked at, {} cut otherwise, {} kernels joined one beside them, "
+      "{} the matmul before them; expected {:.3f} ms, greedily {:.3f} ms{}",
+      search.regions, search.improved, search.siblings, search.statistics, search.seconds * kMilli,
       search.greedy_seconds * kMilli, passed_over);
 }
 
@@ -333,6 +333,7 @@ Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindi
                       {"regions", plan.search.regions},
                       {"improved", plan.search.improved},
                       {"siblings", plan.search.siblings},
+                      {"statistics", plan.search.statistics},
                       {"passed_over", plan.search.passed_over},
                       {"questions", plan.search.questions}};
   OPWELD_TRY(result["kernels"], kernels_json(plan, bindings, launches, names));

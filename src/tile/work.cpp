@@ -239,6 +239,11 @@ class WorkWalk {
   // Over samples of each loop: the first and the last, which conditions ask for, and some between.
   double share_of(Expr condition, std::span<OpenLoop* const> read) {
     if (read.empty()) {
+      const ExprNode& node = program_.exprs[condition];
+      if (node.kind == ExprKind::Input) {
+        const auto arrival = last_of_.find(node.index);
+        if (arrival != last_of_.end()) return 1 / std::max(1.0, arrival->second);
+      }
       const std::optional<double> value = value_of(condition);
       return value ? (*value != 0 ? 1.0 : 0.0) : 1.0;
     }
@@ -380,6 +385,9 @@ class WorkWalk {
       compute(check->condition, times);
       work_.instructions += times;
     } else {
+      if (const auto* arrive = std::get_if<Arrive>(&statement.node)) {
+        if (const auto count = value_of(arrive->count)) last_of_[arrive->local] = *count;
+      }
       work_.instructions += times;  // a prefetch, an arrival
     }
   }
@@ -474,6 +482,7 @@ class WorkWalk {
   std::vector<Loops> loops_read_;  // by expression
   Loops decide_;                   // that conditions read
   Loops shape_;                    // that extents of other loops, or depths of products, read
+  std::map<int, double> last_of_;  // by local of an arrival: of how many tasks one is the last
   std::map<Expr, double> size_values_;
   std::vector<OpenLoop> loops_;  // by loop variable
   std::vector<LoopAround> around_;

@@ -18,6 +18,7 @@ namespace opweld::tile {
 // number
 //   that was computed is taken to be equal to what it is compared with, since the paths for those
 //   that are not are there for infinities and NaN;
+// - what the last task to arrive does counts for one of as many as arrive;
 // - an expression is computed once in the block that first reads it, as code generation does, and
 //   one that is equal in all lanes counts as one instruction; addresses are free.
 // A symbol that the bindings lack is an error.

@@ -33,8 +33,14 @@ std::size_t prologues(const ContractChoice& of) {
 
 // All nodes from the matmul on share a kernel.
 void expect_one_kernel(const FusionPlan& plan, const ContractChoice& of) {
-  EXPECT_LE(plan.kernels.size(), 1 + prologues(of)) << to_text(plan);
+  const bool reduces = of[kOfRows] != kNoStatistic;
+  // A chain of a norm and a matmul shares its columns out, and ends there.
+  const bool apart = reduces && is_norm(of[kLeft]);
+  EXPECT_LE(plan.kernels.size(), 1 + prologues(of) + (apart ? 1 : 0)) << to_text(plan);
+  if (apart) return;
   const Kernel& last = plan.kernels.back();
+  // Where tasks have many rows, their reductions go on from the matmul.
+  if (reduces && last.kind == KernelKind::Chain) return;
   const bool is_product =
       last.kind == KernelKind::Contract || (is_norm(of[kLeft]) && last.kind == KernelKind::Chain);
   EXPECT_TRUE(is_product) << to_text(plan);
@@ -67,9 +73,16 @@ void check(const ContractChoice& of) {
   }
 }
 
+bool excluded(Level first, Level second) {
+  // What is rounded at every step may be equal where it was not.
+  const bool place_of_rounded = first.factor == kOfRows && second.factor == kStrict &&
+                                first.level == kPlaceOfGreatest && second.level != 0;
+  return contradict(first, second) || place_of_rounded;
+}
+
 TEST(ContractPlans, EachPair) {
   for (const ContractChoice& choice :
-       CoveringArray<kContractFactors>(kContractLevels, contradict).choices()) {
+       CoveringArray<kContractFactors>(kContractLevels, excluded).choices()) {
     check(choice);
   }
 }

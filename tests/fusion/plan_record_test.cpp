@@ -41,6 +41,7 @@ void expect_equal(const FusionPlan& a, const FusionPlan& b) {
   EXPECT_EQ(a.search.regions, b.search.regions);
   EXPECT_EQ(a.search.improved, b.search.improved);
   EXPECT_EQ(a.search.siblings, b.search.siblings);
+  EXPECT_EQ(a.search.statistics, b.search.statistics);
   EXPECT_EQ(a.search.passed_over, b.search.passed_over);
   EXPECT_EQ(a.search.questions, b.search.questions);
   ASSERT_EQ(a.conditions.size(), b.conditions.size());

@@ -91,6 +91,21 @@ TEST_P(Blockings, OfGatePairs) {
   }
 }
 
+TEST_P(Blockings, OfProductsWithStatisticsOfTheirRows) {
+  for (const std::string dtype : {"f32", "bf16"}) {
+    check_all(fmt::format(R"(graph g(%x: {0}[s, 97]) {{
+      %w = constant {{value = {0}[97, 331] random 3}}
+      %y = matmul(%x, %w)
+      %q = reduce_sum_square(%y) {{axes = [1], keepdims = 0}}
+      %h = reduce_max(%y) {{axes = [1], keepdims = 0}}
+      %i = argmax(%y) {{axis = 1, keepdims = 0, select_last = 0}}
+      return %q as "q", %h as "h", %i as "i"
+    }})",
+                          dtype),
+              KernelKind::Contract, GetParam(), {{{"s", 1}}, {{"s", 7}}, {{"s", 211}}}, 3);
+  }
+}
+
 TEST_P(Blockings, OfProductsOfTwoActivations) {
   check_all(R"(graph g(%a: f32[b, s, 40], %c: f32[b, 40, t]) {
     %y = matmul(%a, %c)

@@ -22,6 +22,7 @@ enum ContractFactor : std::uint8_t {
   kForm,     // how it is stored
   kResults,  // that, what stands between the steps as well, or the product as well
   kCast,     // none, to another dtype of half the bits or twice as many, to bf16
+  kOfRows,   // what is made of each row of what is stored
   kDType,
   kRows,
   kDepth,
@@ -86,6 +87,18 @@ enum ResultForm : std::uint8_t {
   kForms,
 };
 
+enum RowStatistic : std::uint8_t {
+  kNoStatistic,
+  kMean,
+  kInverseRms,  // with the operators that follow from the mean alone
+  kAbsoluteSum,
+  kGreatest,
+  kLeast,
+  kAnyBelow,
+  kPlaceOfGreatest,
+  kStatistics,
+};
+
 using ContractChoice = std::array<int, kContractFactors>;
 
 inline constexpr std::array kDTypes = {DType::F32, DType::F16, DType::BF16, DType::F64};
@@ -105,6 +118,7 @@ inline constexpr ContractChoice kContractLevels = {
     kForms,
     3,
     3,
+    kStatistics,
     static_cast<int>(kDTypes.size()),
     static_cast<int>(kRowCounts.size()),
     static_cast<int>(kDepths.size()),
@@ -149,6 +163,17 @@ inline bool contradict(Level first, Level second) {
   // A mean of nothing is none.
   if (both(kLeft, kDepth))
     return is_norm(first.level) && kDepths[static_cast<std::size_t>(second.level)] == 0;
+  // Heads that are stored apart are no rows any more.
+  if (both(kForm, kOfRows)) {
+    const bool apart = first.level == kRotated || first.level == kSegments;
+    return apart && second.level != kNoStatistic;
+  }
+  // Rows of no columns have no greatest.
+  if (both(kRight, kOfRows)) return first.level == kFreeInput && second.level == kPlaceOfGreatest;
+  if (both(kOfRows, kColumns)) {
+    return first.level == kPlaceOfGreatest &&
+           kColumnCounts[static_cast<std::size_t>(second.level)] == 0;
+  }
   // Rotary embeddings are of rank 4.
   if (both(kForm, kRank)) return first.level == kRotated && second.level != 0;
   return false;
@@ -254,6 +279,10 @@ class ContractModel {
     }
     std::string results = store(value, body);
     if (!second.empty()) results += ", " + second + " as \"second\"";
+    if (of_[kOfRows] != kNoStatistic) {
+      add_statistic(value, body);
+      results += ", %st as \"statistic\"";
+    }
     return fmt::format("graph g({}) {{\n{}{}return {}\n}}", inputs_, constants_, body, results);
   }
 
@@ -493,6 +522,43 @@ class ContractModel {
         return of + " as \"y\"";
     }
     return "%y as \"y\"";
+  }
+
+  // Appends %st to the body.
+  void add_statistic(const std::string& of, std::string& body) {
+    const auto reduced = [&](const std::string& op, const std::string& operand, bool keeps_axis) {
+      return fmt::format("{}({}) {{axes = [-1], keepdims = {}}}\n", op, operand,
+                         keeps_axis ? 1 : 0);
+    };
+    const std::string_view type = of_[kCast] == 0 ? to_string(dtype()) : result_dtype();
+    const auto number = [&](const std::string& name, const std::string& value) {
+      constants_ += fmt::format("%{} = constant {{value = {}[] {{{}}}}}\n", name, type, value);
+      return "%" + name;
+    };
+    switch (of_[kOfRows]) {
+      case kMean:
+        body += "%st = " + reduced("reduce_mean", of, true);
+        break;
+      case kInverseRms:
+        body += "%sq = mul(" + of + ", " + of + ")\n%sm = " + reduced("reduce_mean", "%sq", true) +
+                "%sa = add(%sm, " + number("se", "0.25") + ")\n%st = rsqrt(%sa)\n";
+        break;
+      case kAbsoluteSum:
+        body += "%st = " + reduced("reduce_l1", of, false);
+        break;
+      case kGreatest:
+        body += "%st = " + reduced("reduce_max", of, false);
+        break;
+      case kLeast:
+        body += "%st = " + reduced("reduce_min", of, true);
+        break;
+      case kAnyBelow:
+        body += "%sb = lt(" + of + ", " + number("sl", "-6.0") +
+                ")\n%st = " + reduced("reduce_any", "%sb", false);
+        break;
+      default:
+        body += "%st = argmax(" + of + ") {axis = -1, keepdims = 0, select_last = 1}\n";
+    }
   }
 
   [[nodiscard]] std::string all_elements() const {

@@ -42,6 +42,10 @@ bool excluded(Level first, Level second) {
   if (both(kLeft, kRight)) return is_norm(first.level) && second.level != kConstant;
   // Columns lie side by side in weights that are packed for it, as constants are.
   if (both(kRight, kForm)) return is_of_columns(second.level) && first.level != kConstant;
+  // A chain takes reductions where its tasks have whole rows.
+  if (both(kLeft, kOfRows)) return is_norm(first.level) && second.level != kNoStatistic;
+  // What is rounded may be equal where it was not.
+  if (both(kOfRows, kStrict)) return first.level == kPlaceOfGreatest && second.level != 0;
   // Halves that are rounded at every step add up; tests/compile compares them bit by bit.
   if (both(kDType, kStrict)) return is_half(first.level) && second.level != 0;
   return false;

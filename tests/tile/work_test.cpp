@@ -101,6 +101,22 @@ TEST(Work, OfMaskedBlocksIsNone) {
   EXPECT_GT(causal, 0.45 * all);
 }
 
+// The rows of a block are combined once, whatever the number of tasks that share its columns.
+TEST(Work, OfTheLastTaskToArriveIsDoneByOne) {
+  const auto instructions = [](const std::string& body) {
+    return known_work_of("graph g(%x: f32[1, 8]) {\n" + body + "}", KernelKind::Contract).instructions;
+  };
+  const std::string product =
+      "%w = constant {value = f32[8, 16384] random 1}\n%p = matmul(%x, %w)\n";
+  const double without = instructions(product + "return %p as \"p\"\n");
+  const double with = instructions(
+      product + "%s = reduce_sum(%p) {axes = [1]}\nreturn %p as \"p\", %s as \"s\"\n");
+  // For each eight columns a step of a sum and a store; of the numbers that come of these, which
+  // are an eighth of the columns, a load and a step for each eight.
+  const double vectors = 16384.0 / 8;
+  EXPECT_NEAR(with - without, vectors * 2 + vectors / 8 * 2, vectors * 0.1);
+}
+
 TEST(Work, StreamsWhatIsReadByEachTask) {
   const Work work = known_work_of(R"(graph g(%x: f32[4096, 256]) {
     %w = constant {value = f32[256, 512] random 1}

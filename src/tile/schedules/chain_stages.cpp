@@ -6,8 +6,8 @@
 
 #include "ops/op.h"
 #include "tile/element_builder.h"
+#include "tile/schedules/reduction_recipe.h"
 #include "tile/schedules/scattered_output.h"
-#include "tile/schedules/staged_reduction.h"
 
 namespace opweld::tile {
 

@@ -35,6 +35,9 @@
 //
 //     starts <- where each group starts, checked
 //     for each block of the depth, for g in groups with rows in the block:  as above, with b[g]
+//
+// Reductions of rows, which tasks have some columns of, are put together by the last task of a
+// block of rows to arrive (see row_statistics.h).
 #include "tile/schedules/contract_task.h"
 #include "tile/schedules/schedules.h"
 
@@ -44,18 +47,22 @@ namespace {
 
 // Every task has a block of rows and a block of columns.
 Status emit_grid(GroupLowering& lowering, const Contraction& contraction, ContractTask& task,
-                 std::int64_t block_rows) {
+                 std::int64_t block_rows, RowStatistics* statistics) {
   ProgramBuilder& program = lowering.program();
   ContractTask::Place place;
   for (std::size_t axis = 0; axis < contraction.batch.size(); ++axis) {
     place.batch.push_back(lowering.grid(fmt::format("b{}", axis), contraction.batch[axis]));
   }
-  // Bounds of groups are checked where nothing is computed, too.
-  const Dim least = contraction.grouped ? 1 : 0;
-  place.column0 = lowering.grid("n0", max(contraction.columns, least), task.block_width());
-  place.row0 = lowering.grid("m0", max(contraction.rows, least), block_rows);
+  // Bounds of groups are checked where nothing is computed, too; and a row of no columns has
+  // statistics.
+  const Dim least_rows = contraction.grouped ? 1 : 0;
+  const Dim least_columns = contraction.grouped || statistics != nullptr ? 1 : 0;
+  place.column0 = lowering.grid("n0", max(contraction.columns, least_columns), task.block_width());
+  place.row0 = lowering.grid("m0", max(contraction.rows, least_rows), block_rows);
   place.row_count = program.min(program.sub(contraction.rows, place.row0), block_rows);
-  return task.emit(std::move(place));
+  OPWELD_CHECK(task.emit(place));
+  if (statistics == nullptr) return {};
+  return statistics->combine({place.batch, place.row0}, place.row_count);
 }
 
 }  // namespace
@@ -64,7 +71,7 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
                                        std::string name) {
   OPWELD_TRY(Contraction contraction, find_contraction(group));
   if (!is_float(contraction.result->dtype())) return fail("integer matmuls are run by a call");
-  OPWELD_CHECK(find_outputs(group, contraction));
+  OPWELD_TRY(RowReductions reductions, find_row_reductions(group, contraction));
   GroupLowering lowering(group, options, std::move(name));
   ContractTask::Form form;
   form.on_matrix_unit = on_matrix_unit(contraction, options);
@@ -84,9 +91,15 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
     return element.next ? lowering.store_interleaved(output, element.index, *element.next)
                         : lowering.store(output, element.index, element.inside);
   };
+  std::optional<RowStatistics> statistics;
+  if (!reductions.reductions.empty()) {
+    statistics.emplace(lowering, contraction, std::move(reductions), form.blocking);
+    form.statistics = &*statistics;
+  }
   const std::int64_t block_rows = form.blocking.rows;
+  RowStatistics* const wanted = form.statistics;
   ContractTask task(lowering, contraction, std::move(form));
-  OPWELD_CHECK(emit_grid(lowering, contraction, task, block_rows));
+  OPWELD_CHECK(emit_grid(lowering, contraction, task, block_rows, wanted));
   LoweredKernel kernel = lowering.finish();
   kernel.choices = {contract_class(contraction, sizes),
                     contract_candidates(*options.target, compute, sizes)};

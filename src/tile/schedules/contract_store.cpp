@@ -71,7 +71,32 @@ Status ContractTask::store_register_tile(MemoryRef tile, int rows, Expr row, Exp
 
 Status ContractTask::store_tile(const TileSums& sums, Expr row, Expr panel) {
   if (contraction_.head != 0) return store_heads(sums, row, panel);
+  if (form_.statistics != nullptr) return store_with_statistics(sums, row, panel);
   return sums.each_vector([&](Expr i, Expr j) { return store_results(sums.at, i, j, row, panel); });
+}
+
+Status ContractTask::store_with_statistics(const TileSums& sums, Expr row, Expr panel) {
+  const int lanes = lowering_.options().target->lanes(byte_size(compute_));
+  return sums.each_row([&](Expr i) -> Status {
+    Status status;
+    program_.unrolled("u", tile_width_, lanes, [&](Expr first) {
+      program_.vector("j", lanes, {.unroll = 1, .lanes = lanes}, [&](Expr lane) {
+        const ElementBuilder::Scope scope(lowering_.elements());
+        status = store_results(sums.at, i, math_.add(first, lane), row, panel, lane);
+      });
+      if (!status) return;
+      const Expr m = math_.add(place_.row0, math_.add(row, i));
+      const Expr column = math_.add(place_.column0, math_.add(panel, first));
+      form_.statistics->store_vector(place_of(m, column));
+    });
+    return status;
+  });
+}
+
+RowStatistics::Place ContractTask::place_of(Expr m, Expr column) {
+  // The group of a grouped matmul is no axis of its result.
+  const auto axes = static_cast<std::ptrdiff_t>(contraction_.batch.size());
+  return {{place_.batch.begin(), place_.batch.begin() + axes}, m, column};
 }
 
 Index ContractTask::row_index(Expr m) {
@@ -85,7 +110,7 @@ Index ContractTask::row_index(Expr m) {
   return index;
 }
 
-Status ContractTask::store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel) {
+Status ContractTask::store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel, Expr lane) {
   const IndexMath::Scope bounds(math_);
   const Expr m = math_.add(place_.row0, math_.add(row, i));
   math_.set_bound(m, contraction_.rows);
@@ -108,7 +133,8 @@ Status ContractTask::store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr 
   for (const DomainOutput& output : contraction_.outputs) {
     OPWELD_CHECK(form_.store(output, {index, n, inside}));
   }
-  return {};
+  if (form_.statistics == nullptr) return {};
+  return form_.statistics->take(place_of(m, n), index, inside, lane);
 }
 
 }  // namespace opweld::tile

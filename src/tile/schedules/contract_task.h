@@ -14,6 +14,7 @@
 #include "tile/schedules/held_values.h"
 #include "tile/schedules/register_tile.h"
 #include "tile/schedules/row_groups.h"
+#include "tile/schedules/row_statistics.h"
 
 namespace opweld::tile {
 
@@ -43,6 +44,8 @@ class ContractTask {
     std::optional<StridedOperand> strided_rows = {};
     // What earlier stages of the task left on chip, the left operand perhaps; null: nothing.
     HeldValues* held = nullptr;
+    // Of the rows, beside what is stored; null: none.
+    RowStatistics* statistics = nullptr;
     // Stores an element of an output of the contraction; called once for every vector of them.
     std::function<Status(const DomainOutput&, const ContractElement&)> store;
   };
@@ -129,7 +132,12 @@ class ContractTask {
   // those of columns past the end, not `inside`, mean nothing.
   Status define_products(SumAt sum_at, Expr i, Expr j, const std::vector<Index>& places,
                          Expr inside);
-  Status store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel);
+  // `lane`: the loop over the lanes of one vector, where statistics are wanted.
+  Status store_results(SumAt sum_at, Expr i, Expr j, Expr row, Expr panel, Expr lane = kNoExpr);
+  // Vectors one by one, since statistics have a number of each.
+  Status store_with_statistics(const TileSums& sums, Expr row, Expr panel);
+  // Of row m of the result and a column of each part.
+  RowStatistics::Place place_of(Expr m, Expr column);
   // contract_heads.cpp: some neighbouring elements of a head and stretch, of all parts.
   struct HeadElements {
     const HeadSegment* segment;  // null: over the result as a whole

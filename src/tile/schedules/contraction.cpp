@@ -83,10 +83,6 @@ Shape shape_of_parts(std::span<const Node* const> nodes, const Contraction& cont
 
 }  // namespace
 
-Status find_outputs(const Graph& group, Contraction& contraction) {
-  return find_results(nodes_of(group), outputs_of(group), contraction);
-}
-
 Status find_results(std::span<const Node* const> nodes, std::span<const Value* const> results,
                     Contraction& contraction) {
   if (auto outputs = outputs_over(results, contraction.result->shape(), kNotOverResult)) {

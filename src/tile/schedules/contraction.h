@@ -64,10 +64,8 @@ Expected<Contraction> find_contraction(const Graph& group);
 // Of one matmul among others.
 Contraction contraction_of(const Node& node);
 
-// Finds where the outputs are over the result of the matmul, over parts of it or over heads, and
-// notes it in the contraction.
-Status find_outputs(const Graph& group, Contraction& contraction);
-// The same of part of a group: of what the nodes make, `results` are wanted.
+// Of what the nodes make, `results` are wanted. Finds where they are over the result of the matmul,
+// over parts of it or over heads, and notes it in the contraction.
 Status find_results(std::span<const Node* const> nodes, std::span<const Value* const> results,
                     Contraction& contraction);
 

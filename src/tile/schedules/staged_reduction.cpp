@@ -6,81 +6,10 @@
 #include <set>
 
 #include "ops/op.h"
+#include "tile/schedules/reduction_recipe.h"
 #include "tile/schedules/scattered_output.h"
 
 namespace opweld::tile {
-
-namespace {
-
-// What a reduction operator does before, while and after it combines elements.
-struct Recipe {
-  std::string_view op;
-  Combiner combiner;
-  enum class Before : std::uint8_t { Nothing, Square, Absolute } before = Before::Nothing;
-  enum class After : std::uint8_t { Nothing, Divide, Root, Logarithm } after = After::Nothing;
-};
-
-constexpr Recipe kRecipes[] = {
-    {"reduce_sum", Combiner::Sum},
-    {"reduce_mean", Combiner::Sum, Recipe::Before::Nothing, Recipe::After::Divide},
-    {"reduce_max", Combiner::Max},
-    {"reduce_min", Combiner::Min},
-    {"reduce_prod", Combiner::Prod},
-    {"reduce_sum_square", Combiner::Sum, Recipe::Before::Square},
-    {"reduce_l1", Combiner::Sum, Recipe::Before::Absolute},
-    {"reduce_l2", Combiner::Sum, Recipe::Before::Square, Recipe::After::Root},
-    {"reduce_log_sum", Combiner::Sum, Recipe::Before::Nothing, Recipe::After::Logarithm},
-    {"reduce_any", Combiner::Any},
-    {"reduce_all", Combiner::All},
-};
-
-const Recipe* find_recipe(const Node& node) {
-  const auto* found = std::find_if(std::begin(kRecipes), std::end(kRecipes),
-                                   [&](const Recipe& recipe) { return recipe.op == node.op(); });
-  return found == std::end(kRecipes) ? nullptr : found;
-}
-
-bool is_arg_reduction(const Node& node) {
-  return node.op() == "argmax" || node.op() == "argmin";
-}
-
-std::vector<bool> reduced_axes(const Node& node) {
-  const auto rank = static_cast<std::size_t>(node.operand(0)->rank());
-  std::vector<bool> reduced(rank, false);
-  Ints axes;
-  if (is_arg_reduction(node)) {
-    axes = {node.attributes().integer("axis", 0)};
-  } else if (node.attributes().has("axes")) {
-    axes = node.attributes().ints("axes");
-  } else {
-    reduced.assign(rank, true);
-  }
-  for (const std::int64_t axis : axes) {
-    reduced[static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis)] =
-        true;
-  }
-  return reduced;
-}
-
-bool keeps_dims(const Node& node) {
-  return node.attributes().integer("keepdims", 1) != 0;
-}
-
-Combiner arg_combiner(const Node& node) {
-  const bool last = node.attributes().integer("select_last", 0) != 0;
-  if (node.op() == "argmax") return last ? Combiner::ArgMaxLast : Combiner::ArgMaxFirst;
-  return last ? Combiner::ArgMinLast : Combiner::ArgMinFirst;
-}
-
-}  // namespace
-
-bool is_staged_reduction(const Node& node) {
-  if (is_arg_reduction(node)) return true;
-  const Recipe* recipe = find_recipe(node);
-  if (recipe == nullptr) return false;
-  // Integer means, roots and logarithms have rounding rules of their own: the reference keeps them.
-  return recipe->after == Recipe::After::Nothing || is_float(node.operand(0)->dtype());
-}
 
 int StagedReduction::level(const Value* value) {
   if (const auto found = levels_.find(value); found != levels_.end()) return found->second;
@@ -226,54 +155,13 @@ std::vector<const Value*> StagedReduction::values_to_keep(int stage) const {
   return kept;
 }
 
-namespace {
-
-Expr before_combining(ExprPool& exprs, const Recipe& recipe, Expr value) {
-  switch (recipe.before) {
-    case Recipe::Before::Nothing:
-      return value;
-    case Recipe::Before::Square:
-      return exprs.binary(ExprKind::Mul, value, value);
-    case Recipe::Before::Absolute:
-      return exprs.unary(ExprKind::Abs, value);
-  }
-  return value;
-}
-
-Expr after_combining(IndexMath& math, ExprPool& exprs, const Recipe& recipe, Expr total,
-                     const Dim& count) {
-  const DType type = exprs[total].type;
-  switch (recipe.after) {
-    case Recipe::After::Nothing:
-      return total;
-    case Recipe::After::Divide:
-      return exprs.binary(ExprKind::Div, total, exprs.convert(math.size(count), type));
-    case Recipe::After::Root:
-      return exprs.unary(ExprKind::Sqrt, total);
-    case Recipe::After::Logarithm:
-      return exprs.unary(ExprKind::Log, total);
-  }
-  return total;
-}
-
-}  // namespace
-
 void StagedReduction::define_result(GroupLowering& lowering, const Node& node, Expr total,
                                     std::span<const Expr> row_index) {
-  ExprPool& exprs = lowering.program().exprs();
-  Expr result = total;
-  if (const Recipe* recipe = find_recipe(node)) {
-    Dim count = 1;
-    for (std::size_t axis = 0; axis < domain_.size(); ++axis) {
-      if (reduced_[axis]) count *= domain_[axis];
-    }
-    result = after_combining(lowering.math(), exprs, *recipe, total, count);
+  Dim count = 1;
+  for (std::size_t axis = 0; axis < domain_.size(); ++axis) {
+    if (reduced_[axis]) count *= domain_[axis];
   }
-  const DType dtype = node.result()->dtype();
-  const bool half = dtype == DType::F16 || dtype == DType::BF16;
-  if (!half || lowering.options().strict) result = exprs.store(result, dtype);
-  if (!(result == total)) result = lowering.program().map(result);
-
+  const Expr result = after_combining(lowering, node, total, count);
   const bool keeps_axes = keeps_dims(node);
   const Index expected = row_only(row_index, keeps_axes);
   std::vector<bool> compare;
@@ -368,12 +256,11 @@ Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
     }
     for (const Node* node : accumulated) {
       OPWELD_TRY(const Expr element, lowering.elements().element(node->operand(0), index));
-      if (const Recipe* recipe = find_recipe(*node)) {
-        const Expr value = before_combining(exprs, *recipe, element);
-        totals.push_back(program.reduce(recipe->combiner, value, outermost));
-      } else {
-        totals.push_back(program.arg_reduce(arg_combiner(*node), element, outermost, outermost));
-      }
+      const Combiner combiner = combiner_of(*node);
+      totals.push_back(is_arg_reduction(*node)
+                           ? program.arg_reduce(combiner, element, outermost, outermost)
+                           : program.reduce(combiner, before_combining(exprs, *node, element),
+                                            outermost));
     }
     if (options.prefetch && stage == last_level_ && stage > 0) {
       return prefetch_next_row(lowering, index);

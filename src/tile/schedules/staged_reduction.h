@@ -95,7 +95,4 @@ Status walk_reduced(GroupLowering& lowering, const StagedReduction& stages, Inde
 StagedReduction::Columns row_columns(GroupLowering& lowering, const StagedReduction& stages,
                                      const Index& row);
 
-// Whether the operator is a reduction that these passes can accumulate.
-bool is_staged_reduction(const Node& node);
-
 }  // namespace opweld::tile

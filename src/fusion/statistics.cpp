@@ -1,0 +1,44 @@
+#include "fusion/statistics.h"
+
+#include "fusion/search.h"
+
+namespace opweld {
+
+namespace {
+
+// By the kernel model; so a plan with statistics is never worse than one without.
+bool takes_no_longer(const Group& matmul, const Group& reductions, const Groups& groups,
+                     const PlanOptions& options) {
+  Group together = matmul;
+  together.nodes = groups.union_of(matmul, reductions);
+  return group_cost(together, options).seconds <=
+         group_cost(matmul, options).seconds + group_cost(reductions, options).seconds;
+}
+
+// Whether the node's kernel, of reductions alone, went into that of the matmul whose result the
+// node reads.
+bool merge_into_matmul(const Node& node, const PlanOptions& options, Merging& merging) {
+  Groups& groups = merging.groups();
+  Group& reductions = *groups.group_of(&node);
+  if (reductions.kind != KernelKind::Row) return false;
+  for (const Value* operand : node.operands()) {
+    if (operand == nullptr || !groups.has(operand->producer())) continue;
+    Group& matmul = *groups.group_of(operand->producer());
+    if (matmul.kind != KernelKind::Contract) continue;
+    if (!takes_no_longer(matmul, reductions, groups, options)) continue;
+    if (merging.merge_statistics(matmul, reductions, operand)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int merge_statistics(const Graph& graph, const PlanOptions& options, Merging& merging) {
+  int merged = 0;
+  for (const Node* node : graph.nodes_in_order()) {
+    if (merging.groups().has(node) && merge_into_matmul(*node, options, merging)) ++merged;
+  }
+  return merged;
+}
+
+}  // namespace opweld

@@ -1,0 +1,21 @@
+// Statistics of a matmul's rows, out of its epilogue.
+//
+// A matmul and a reduction of its rows are a chain, in which a task owns rows; and a chain pays
+// where there are many. Where there are few, tasks share columns out, and what remains of the
+// reduction is its own kernel. If all that the kernel does is to reduce rows, and to make something
+// of the results alone, the matmul's tasks can give it (tile/schedules/row_statistics.h), whatever
+// the number of rows.
+//
+// Merging along edges would do that too soon: a norm whose statistics went into the matmul before
+// it would be left with its last pass, which no longer goes with the matmul behind it. So it is
+// tried when all other kernels are there, and each that goes is one kernel less.
+#pragma once
+
+#include "fusion/merging.h"
+
+namespace opweld {
+
+// How many kernels went into the matmul before them. Needs an oracle.
+int merge_statistics(const Graph& graph, const PlanOptions& options, Merging& merging);
+
+}  // namespace opweld
