@@ -83,6 +83,7 @@ struct SizeCondition {
 // What the search for a better plan than the greedy one came to (fusion/search.h).
 struct SearchAccount {
   // Of all kernels, by the kernel model with unknown sizes at nominal ones; of calls, a launch.
+  // Statistics, which are judged at the sizes that a plan is for, come behind that.
   double greedy_seconds = 0;
   double seconds = 0;
   int regions = 0;      // that were taken apart

@@ -62,10 +62,9 @@ class Planner {
     plan.search.improved = outcome.improved;
     plan.search.passed_over = outcome.passed_over;
     plan.search.siblings = merge_siblings(graph_, options_, merging_);
-    plan.search.statistics = merge_statistics(graph_, options_, merging_);
-    const bool changed =
-        outcome.improved > 0 || plan.search.siblings > 0 || plan.search.statistics > 0;
+    const bool changed = outcome.improved > 0 || plan.search.siblings > 0;
     plan.search.seconds = changed ? total_seconds() : plan.search.greedy_seconds;
+    plan.search.statistics = merge_statistics(graph_, options_, merging_);
     plan.search.questions = asked_;
   }
 

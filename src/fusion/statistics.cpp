@@ -6,7 +6,20 @@ namespace opweld {
 
 namespace {
 
-// By the kernel model; so a plan with statistics is never worse than one without.
+// Unknown sizes are those that the plan is for: nominal ones; but where larger ones have a plan of
+// their own, in which the two are a chain, it is the smallest that are left. A size is 1 for most
+// of the time that text is generated.
+PlanOptions at_sizes_of_plan(const PlanOptions& options, const Merging& merging, const Edge& edge) {
+  constexpr std::int64_t kSmallest = 1;
+  PlanOptions judged = options;
+  const auto refusal = merging.refusals().find(edge);
+  const bool is_for_small = !options.many_rows && refusal != merging.refusals().end() &&
+                            refusal->second.allowed_when_larger;
+  if (is_for_small) judged.nominal_size = kSmallest;
+  return judged;
+}
+
+// By the kernel model.
 bool takes_no_longer(const Group& matmul, const Group& reductions, const Groups& groups,
                      const PlanOptions& options) {
   Group together = matmul;
@@ -25,7 +38,8 @@ bool merge_into_matmul(const Node& node, const PlanOptions& options, Merging& me
     if (operand == nullptr || !groups.has(operand->producer())) continue;
     Group& matmul = *groups.group_of(operand->producer());
     if (matmul.kind != KernelKind::Contract) continue;
-    if (!takes_no_longer(matmul, reductions, groups, options)) continue;
+    const PlanOptions judged = at_sizes_of_plan(options, merging, {operand->producer(), &node});
+    if (!takes_no_longer(matmul, reductions, groups, judged)) continue;
     if (merging.merge_statistics(matmul, reductions, operand)) return true;
   }
   return false;

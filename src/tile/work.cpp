@@ -316,18 +316,20 @@ class WorkWalk {
     const double trips = open(loop.loop, extent, in_lanes ? vector : double(loop.step));
     if (trips > 0) {
       around_.push_back({loop.loop, trips});
-      in_lanes ? visit_vectors(loop, extent, times) : visit_trips(loop, times);
+      in_lanes ? visit_vectors(loop, extent, vector, times) : visit_trips(loop, times);
       around_.pop_back();
     }
     close(loop.loop);
   }
 
-  void visit_vectors(const ForLoop& loop, double extent, double times) {
+  void visit_vectors(const ForLoop& loop, double extent, double lanes, double times) {
     const double trips = around_.back().trips;
     Variance variance(program_, loop);
     const Lanes outer = std::exchange(lanes_, Lanes{&variance, extent / trips});
     visit(loop.body, times * trips);
     lanes_ = outer;
+    // What the lanes came to is combined by halves: a shuffle and a step each.
+    work_.instructions += times * 2 * std::log2(lanes) * reductions_over(loop);
   }
 
   void visit_trips(const ForLoop& loop, double times) {
@@ -347,6 +349,14 @@ class WorkWalk {
     } else {
       visit(loop.body, times * trips);
     }
+  }
+
+  // Of those that stand in the loop itself.
+  static double reductions_over(const ForLoop& loop) {
+    return static_cast<double>(std::ranges::count_if(loop.body, [&](const Statement& statement) {
+      const auto* reduce = std::get_if<Reduce>(&statement.node);
+      return reduce != nullptr && reduce->over == loop.loop;
+    }));
   }
 
   // As many as the widest value of the loop allows.

@@ -74,10 +74,7 @@ void check(const ContractChoice& of) {
 }
 
 bool excluded(Level first, Level second) {
-  // What is rounded at every step may be equal where it was not.
-  const bool place_of_rounded = first.factor == kOfRows && second.factor == kStrict &&
-                                first.level == kPlaceOfGreatest && second.level != 0;
-  return contradict(first, second) || place_of_rounded;
+  return contradict(first, second) || rounds_the_greatest(first, second);
 }
 
 TEST(ContractPlans, EachPair) {

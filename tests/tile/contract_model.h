@@ -163,10 +163,10 @@ inline bool contradict(Level first, Level second) {
   // A mean of nothing is none.
   if (both(kLeft, kDepth))
     return is_norm(first.level) && kDepths[static_cast<std::size_t>(second.level)] == 0;
-  // Heads that are stored apart are no rows any more.
+  // Heads are stored by vectors that end where a head does.
   if (both(kForm, kOfRows)) {
-    const bool apart = first.level == kRotated || first.level == kSegments;
-    return apart && second.level != kNoStatistic;
+    const bool heads = is_of_columns(first.level) && first.level != kGatePair;
+    return heads && second.level != kNoStatistic;
   }
   // Rows of no columns have no greatest.
   if (both(kRight, kOfRows)) return first.level == kFreeInput && second.level == kPlaceOfGreatest;
@@ -177,6 +177,19 @@ inline bool contradict(Level first, Level second) {
   // Rotary embeddings are of rank 4.
   if (both(kForm, kRank)) return first.level == kRotated && second.level != 0;
   return false;
+}
+
+// Where rounding may make two equal that were not, another of them is the greatest.
+inline bool rounds_the_greatest(Level first, Level second) {
+  const auto is_curve = [](const Level& level) {
+    return (level.factor == kStep || level.factor == kThen) &&
+           (level.level == kGelu || level.level == kSilu);
+  };
+  const auto is_place = [](const Level& level) {
+    return level.factor == kOfRows && level.level == kPlaceOfGreatest;
+  };
+  if (is_place(first)) return second.factor == kStrict && second.level != 0;
+  return is_place(second) && is_curve(first);
 }
 
 // Of what is computed from values of either.

@@ -34,7 +34,7 @@ void check(const ContractChoice& of) {
 
 // What these schedules do not take; the planner makes it a kernel of its own.
 bool excluded(Level first, Level second) {
-  if (contradict(first, second)) return true;
+  if (contradict(first, second) || rounds_the_greatest(first, second)) return true;
   const auto both = [&](int factor, int other) {
     return first.factor == factor && second.factor == other;
   };
@@ -44,8 +44,6 @@ bool excluded(Level first, Level second) {
   if (both(kRight, kForm)) return is_of_columns(second.level) && first.level != kConstant;
   // A chain takes reductions where its tasks have whole rows.
   if (both(kLeft, kOfRows)) return is_norm(first.level) && second.level != kNoStatistic;
-  // What is rounded may be equal where it was not.
-  if (both(kOfRows, kStrict)) return first.level == kPlaceOfGreatest && second.level != 0;
   // Halves that are rounded at every step add up; tests/compile compares them bit by bit.
   if (both(kDType, kStrict)) return is_half(first.level) && second.level != 0;
   return false;

@@ -1,4 +1,5 @@
-// No schedule holds both kinds: two matmuls, a reduction inside a matmul's epilogue.
+// No schedule holds both kinds: a map that is computed, then a matmul; a reduction behind an
+// attention.
 #include "fusion/legality/legality.h"
 
 namespace opweld {

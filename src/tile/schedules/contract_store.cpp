@@ -39,7 +39,8 @@ Status ContractTask::store_register_tile(MemoryRef tile, int rows, Expr row, Exp
     return each_tile_vector(lowering_, compute_, rows, tile_width_, body);
   };
   const int lanes = lowering_.options().target->lanes(byte_size(compute_));
-  if (contraction_.head == 0 || head_lanes_ == lanes) {
+  const bool whole_vectors = contraction_.head == 0 || head_lanes_ == lanes;
+  if (whole_vectors && form_.statistics == nullptr) {
     const auto sum_at = [&](Expr i, Expr j) { return program_.at(tile, {i, j}); };
     const auto each_row = [&](const GroupLowering::LoopBody& body) {
       Status status;
@@ -51,8 +52,8 @@ Status ContractTask::store_register_tile(MemoryRef tile, int rows, Expr row, Exp
     };
     return store_tile({sum_at, /*in_registers=*/true, each_vector, each_row}, row, panel);
   }
-  // Vectors of a head are shorter than those of the tile: it goes through memory, where loops need
-  // not be unrolled into many short vectors.
+  // Vectors of a head are shorter than those of the tile, and statistics take some code for each of
+  // them: the tile goes through memory, where loops need not be unrolled.
   if (!sums_) {
     sums_ = program_.buffer("c", compute_, {blocking_.tile_rows, blocking_.tile_columns},
                             Buffer::Space::Cache);
@@ -78,18 +79,19 @@ Status ContractTask::store_tile(const TileSums& sums, Expr row, Expr panel) {
 Status ContractTask::store_with_statistics(const TileSums& sums, Expr row, Expr panel) {
   const int lanes = lowering_.options().target->lanes(byte_size(compute_));
   return sums.each_row([&](Expr i) -> Status {
-    Status status;
-    program_.unrolled("u", tile_width_, lanes, [&](Expr first) {
+    return lowering_.serial("u", math_.constant(tile_width_), Dim(tile_width_), lanes,
+                            [&](Expr first) -> Status {
+      Status status;
       program_.vector("j", lanes, {.unroll = 1, .lanes = lanes}, [&](Expr lane) {
         const ElementBuilder::Scope scope(lowering_.elements());
         status = store_results(sums.at, i, math_.add(first, lane), row, panel, lane);
       });
-      if (!status) return;
+      OPWELD_CHECK(status);
       const Expr m = math_.add(place_.row0, math_.add(row, i));
       const Expr column = math_.add(place_.column0, math_.add(panel, first));
       form_.statistics->store_vector(place_of(m, column));
+      return {};
     });
-    return status;
   });
 }
 
