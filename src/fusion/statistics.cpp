@@ -19,13 +19,15 @@ PlanOptions at_sizes_of_plan(const PlanOptions& options, const Merging& merging,
   return judged;
 }
 
-// By the kernel model.
+// By the kernel model, as far as it tells two kernels from one: what tasks do besides is little
+// beside their products, and of one kernel there is less to launch and to move.
 bool takes_no_longer(const Group& matmul, const Group& reductions, const Groups& groups,
                      const PlanOptions& options) {
+  constexpr double kMargin = 0.02;
   Group together = matmul;
   together.nodes = groups.union_of(matmul, reductions);
-  return group_cost(together, options).seconds <=
-         group_cost(matmul, options).seconds + group_cost(reductions, options).seconds;
+  const double apart = group_cost(matmul, options).seconds + group_cost(reductions, options).seconds;
+  return group_cost(together, options).seconds <= apart * (1 + kMargin);
 }
 
 // Whether the node's kernel, of reductions alone, went into that of the matmul whose result the

@@ -9,6 +9,8 @@
 // Merging along edges would do that too soon: a norm whose statistics went into the matmul before
 // it would be left with its last pass, which no longer goes with the matmul behind it. So it is
 // tried when all other kernels are there, each that goes is one kernel less, and no bytes are more.
+// Combining the lanes of each vector takes more instructions than a pass over rows does, which
+// counts where many rows meet a product of little depth; so the kernel model is asked.
 //
 // A norm is not taken apart for it. Its last pass reads whole rows in any case, as a kernel of its
 // own or in the one of the matmul behind it; that there is one pass less saves a few instructions,

@@ -33,21 +33,38 @@ TEST(Statistics, OfFewRowsAndOfAnyNumberGoIntoTheMatmul) {
   EXPECT_EQ(any.text(), kOneKernel);
   EXPECT_EQ(any.plan().search.statistics, 1);
   EXPECT_TRUE(any.plan().more_when_larger) << "many rows are a chain";
-  EXPECT_EQ(any.verdict("h", "q").code, ReasonCode::Fused);
+  EXPECT_EQ(any.edge("h", "q"), "fused");
 }
 
-TEST(Statistics, SeveralOfThemDoSoTogetherOrOneAfterTheOther) {
-  EXPECT_EQ(PlannedGraph(R"(graph g(%x: f32[s, 64]) {
-    %w = constant {value = f32[64, 512] random 1}
-    %p = matmul(%x, %w)
-    %a = abs(%p)
-    %m = reduce_max(%a) {axes = [1], keepdims = 0}
-    %i = argmax(%p) {axis = 1, keepdims = 0, select_last = 0}
-    return %m as "m", %i as "i"
-  })")
-                .plan()
-                .kernels.size(),
-            1U);
+TEST(Statistics, SeveralOfThemDoSoTogether) {
+  for (const std::string rows : {"1", "s"}) {
+    const PlannedGraph planned("graph g(%x: f32[" + rows + R"(, 64]) {
+      %w = constant {value = f32[64, 512] random 1}
+      %p = matmul(%x, %w)
+      %m = reduce_max(%p) {axes = [1], keepdims = 1}
+      %i = argmax(%p) {axis = 1, keepdims = 1, select_last = 0}
+      return %m as "m", %i as "i"
+    })");
+    EXPECT_EQ(planned.text(), "0 contract: matmul + reduce_max + argmax\n");
+  }
+}
+
+// Of 128 rows, as an unknown number is taken for, what tasks do besides counts; beside a deep
+// product it does not.
+TEST(Statistics, OfManyRowsAreWorthwhileBesideADeepProduct) {
+  const auto kernels = [](int depth) {
+    // No chain, since no constant: nor is there another plan for more rows.
+    return PlannedGraph(fmt::format(R"(graph g(%x: f32[s, {0}], %w: f32[{0}, 512]) {{
+      %p = matmul(%x, %w)
+      %q = reduce_sum_square(%p) {{axes = [1], keepdims = 1}}
+      return %p as "p", %q as "q"
+    }})",
+                                    depth))
+        .plan()
+        .kernels.size();
+  };
+  EXPECT_EQ(kernels(32), 2U);
+  EXPECT_EQ(kernels(4096), 1U);
 }
 
 // The second kernel has to read whole rows in any case, and the statistics would be bytes more.
