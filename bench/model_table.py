@@ -1,7 +1,8 @@
-"""Writes docs/models.md: what the backend of torch.compile makes of models; `./dev bench models`.
+"""Writes docs/models.md: what becomes of models of transformers; `./dev bench models`.
 
 Nothing is timed. Kernels, operators in eager mode, compilations and differences are counted by
-compiling each model here and running it at several lengths against eager mode.
+compiling each model here, by the backend of torch.compile and from a file that PyTorch exported,
+and running it at several lengths against eager mode.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from pathlib import Path
 import torch
 import transformers
 from opweld.torch import account_of
+from opweld.torch.account import GraphAccount
 from opweld.torch.backend import observing
 from opweld.torch.graph import CompiledGraph
 
 from bench.models.cache import ROOT
+from bench.models.exported_transformers import compare_exported, kernels_of_last_layer
 from bench.models.small_transformers import BATCH, MODELS, make, result
 
 DOCUMENT = ROOT / "docs" / "models.md"
 
-HEAD = f"""# Models through torch.compile
+HEAD = f"""# Models through torch.compile and ONNX
 
 Written by `./dev bench models`; do not edit. Every model is made by transformers
 {transformers.__version__} with two layers, 64 wide, and random weights
@@ -33,11 +36,23 @@ is counted here is what the full-sized models have, per layer.
 - *kernels*: of all programs, fused and unfused (`fusion="none"`);
 - *compiled*: how many times a program was compiled, for all lengths together: as often as there are
   programs, unless PyTorch traced the model anew;
-- *difference*: the largest of any value to eager mode, over the largest value.
+- *difference*: the largest of any value to eager mode, over the largest value;
+- *ONNX*: kernels of the same model from the file that
+  `torch.onnx.export(model, dynamo=True, dynamic_shapes=...)` writes
+  (`bench/models/exported_transformers.py`); one file and one compilation for all lengths. There are
+  more where a model makes its mask of operators, which tracing by `torch.compile` leaves out.
+  Experts are exported with `model.set_experts_implementation("batched_mm")`: for the operator that
+  transformers has otherwise, PyTorch says `No ONNX function found`;
+- *a layer*: kernels of the last layer, by the backend and from the file; `-` where the backend's
+  trace names no layers;
+- *apart*: the difference of what the file gives.
 
-| model | lengths | programs | kernels | unfused | compiled | in eager mode | difference |
-|---|---|---|---|---|---|---|---|
 """
+COLUMNS = (
+    "model", "lengths", "programs", "kernels", "unfused", "compiled", "in eager mode", "difference",
+    "ONNX", "a layer", "apart",
+)  # fmt: skip
+HEAD += f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
 
 
 def main() -> None:
@@ -73,8 +88,22 @@ def row(name: str) -> str:
         sum(graph.stats.compiles for graph in graphs),
         ", ".join(f"{count} `{operator}`" for operator, count in sorted(eager.items())) or "-",
         f"{difference:.1e}",
+        *exported_cells(name, accounts),
     ]
     return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def exported_cells(name: str, accounts: list[GraphAccount]) -> list[str]:
+    """What is true of the model's file, beside what the backend made of the model."""
+    try:
+        file = compare_exported(name)
+    except ValueError as error:
+        return [str(error), "-", "-"]
+    traced = [kernel for segment in accounts[0].segments for kernel in segment.kernels]
+    # A layer that is called through a wrapper is known to the trace as its arguments.
+    named = [kernel for kernel in traced if not kernel["layer"].startswith("L.")]
+    layer = kernels_of_last_layer(named) or "-"
+    return [str(len(file.kernels)), f"{layer} / {file.layer}", f"{file.difference:.1e}"]
 
 
 def unfused_kernels(graph: CompiledGraph) -> int:

@@ -51,6 +51,11 @@ class Program:
         return self._core.outputs()
 
     @property
+    def symbols(self) -> list[str]:
+        """Names of the free sizes, sorted."""
+        return self._model.symbols
+
+    @property
     def stats(self) -> Stats:
         """Calls, copies, seconds, and the report of the last run."""
         return self._stats

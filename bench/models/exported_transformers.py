@@ -1,0 +1,158 @@
+"""The models of small_transformers.py as ONNX files, written by PyTorch's own exporter.
+
+One file serves all lengths and batches, where the model has lengths. It is made once for each
+version of what makes it, below build/.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnxscript
+import opweld
+import torch
+import transformers
+
+from bench.models import small_transformers
+from bench.models.cache import BUILD, digest_of, made_once
+from bench.models.small_transformers import BATCH, MODELS, make, result
+
+FOLDER = BUILD / "exported-transformers"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model's file, or why PyTorch cannot write one."""
+
+    path: Path | None
+    error: str = ""
+
+
+def exported(name: str) -> Exported:
+    """The model as a file with symbolic sizes "batch" and "length"."""
+    key = digest_of(
+        torch.__version__,
+        transformers.__version__,
+        onnxscript.__version__,
+        files=[Path(__file__), Path(small_transformers.__file__)],
+    )
+    slug = name.lower().replace(" ", "-")
+    folder = made_once(FOLDER / slug, key, lambda partial: write(name, partial))
+    error = folder / "error.txt"
+    if error.exists():
+        return Exported(None, error.read_text(encoding="utf-8"))
+    return Exported(folder / "model.onnx")
+
+
+def for_export(name: str) -> torch.nn.Module:
+    """The model as it is exported.
+
+    It has no cache, which generation hands from step to step; and its experts, if any, are the form
+    of transformers that PyTorch can export: products by the matrices that each choice gathers.
+    """
+    model = make(name)
+    if hasattr(model.config, "use_cache"):
+        model.config.use_cache = False
+    if hasattr(model.config, "num_experts_per_tok"):
+        model.set_experts_implementation("batched_mm")
+    return model
+
+
+def write(name: str, folder: Path) -> None:
+    """Writes model.onnx, or error.txt."""
+    inputs = MODELS[name].inputs(MODELS[name].lengths[0])
+    with contextlib.ExitStack() as quiet:
+        quiet.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        quiet.enter_context(torch.no_grad())
+        quiet.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.ERROR)
+        try:
+            program = torch.onnx.export(
+                for_export(name),
+                (),
+                kwargs=inputs,
+                dynamo=True,
+                dynamic_shapes=free_sizes(name),
+                verbose=False,
+            )
+        except Exception as error:  # whatever the exporter meets is what the table tells
+            (folder / "error.txt").write_text(cause_of(error), encoding="utf-8")
+            return
+        program.save(folder / "model.onnx")
+
+
+def free_sizes(name: str) -> dict[str, dict[int, torch.export.Dim]] | None:
+    """Which axes of which inputs are free; nothing where the model has one size."""
+    model = MODELS[name]
+    if len(model.lengths) == 1:
+        return None
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
+    short, longer = (model.inputs(each) for each in model.lengths[:2])
+    return {
+        each: {0: batch}
+        | {
+            axis: length
+            for axis, (a, b) in enumerate(zip(tensor.shape, longer[each].shape, strict=True))
+            if a != b
+        }
+        for each, tensor in short.items()
+    }
+
+
+def cause_of(error: BaseException) -> str:
+    """The first line of what went wrong below the exporter's own words about it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What Opweld makes of a model's file."""
+
+    kernels: list[dict]
+    """As `Program.explain` tells them, for the first length."""
+    difference: float
+    """Of any value at any length to eager mode, the largest, over the largest value."""
+
+    @property
+    def layer(self) -> int:
+        """Kernels of the last layer: what the first one prepares for all is none of it."""
+        return kernels_of_last_layer(self.kernels)
+
+
+def kernels_of_last_layer(kernels: list[dict]) -> int:
+    """How many kernels are of the last layer that is named; 0 where none is."""
+    layers = [kernel["layer"] for kernel in kernels if kernel["layer"]]
+    return layers.count(layers[-1]) if layers else 0
+
+
+def compare_exported(name: str, lengths: tuple[int, ...] | None = None) -> Comparison:
+    """Compiles a model's file once, and runs it at several lengths against eager mode.
+
+    Raises:
+        ValueError: PyTorch cannot export the model; the message has its error.
+    """
+    file = exported(name)
+    if file.path is None:
+        raise ValueError(file.error)
+    program = opweld.compile(file.path)
+    model = make(name)
+    worst = 0.0
+    for length in lengths or MODELS[name].lengths:
+        inputs = MODELS[name].inputs(length)
+        with torch.no_grad():
+            expected = result(model(**inputs))
+        apart = (program(**inputs)[0] - expected).abs().max() / expected.abs().max()
+        worst = max(worst, float(apart))
+    known = {"batch": BATCH, "length": MODELS[name].lengths[0]}
+    sizes = {symbol: known[symbol] for symbol in program.symbols}
+    return Comparison(program.explain(sizes).kernels, worst)
