@@ -215,7 +215,8 @@ def test_verify_is_of_the_program_as_it_was_compiled(fusion: str, numerics: str)
 
 def test_verify_tells_which_kernel_differs() -> None:
     # In f32 the one is lost beside 1e8; in double precision it is not.
-    text = 'graph g(%x: f32[s, 3]) { %y = reduce_sum(%x) {axes = [1]} return %y as "<y>" }'
+    weight = "%w = constant {value = f32[3, 1] {1.0, 1.0, 1.0}}"
+    text = f'graph g(%x: f32[s, 3]) {{ {weight} %y = matmul(%x, %w) return %y as "<y>" }}'
     program = opweld.compile(opweld.parse(text))
     result = program.verify(np.array([[1e8, 1, -1e8], [1, 2, 3]], np.float32))
     assert not result.ok
