@@ -141,12 +141,10 @@ bool Groups::merge_makes_cycle(const Group& producer, const Group& consumer) con
     pending.push_back(&group);
   };
   const auto step_forwards = [&](const Group& group) {
-    for_each_reader(group,
-                    [&](const Group& reader) { reach(reader, ahead, behind, forwards); });
+    for_each_reader(group, [&](const Group& reader) { reach(reader, ahead, behind, forwards); });
   };
   const auto step_backwards = [&](const Group& group) {
-    for_each_source(group,
-                    [&](const Group& source) { reach(source, behind, ahead, backwards); });
+    for_each_source(group, [&](const Group& source) { reach(source, behind, ahead, backwards); });
   };
   step_forwards(producer);
   step_backwards(consumer);

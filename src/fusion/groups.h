@@ -85,8 +85,8 @@ class Groups {
   mutable std::uint64_t searches_ = 0;
 };
 
-// The group as a kernel of its own: kind, nodes and what crosses its edge. What a reader sees of it,
-// names and scope, is for complete_kernel() to find out.
+// The group as a kernel of its own: kind, nodes and what crosses its edge. What a reader sees of
+// it, names and scope, is for complete_kernel() to find out.
 Kernel kernel_of(const Group& group);
 
 }  // namespace opweld

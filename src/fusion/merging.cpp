@@ -64,8 +64,8 @@ Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value*
                                gain.bytes_saved, gain.flops_added)};
   }
   if (Legality refusal = check_candidate(candidate, options_)) return refusal;
-  const bool asks = asking == Asking::Always ||
-                    (asking == Asking::OfChains && kind == KernelKind::Chain);
+  const bool asks =
+      asking == Asking::Always || (asking == Asking::OfChains && kind == KernelKind::Chain);
   if (asks) {
     if (Legality refusal = check_kernel(candidate, options_)) return refusal;
   }

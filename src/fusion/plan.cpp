@@ -104,8 +104,8 @@ void find_boundary(Kernel& kernel) {
     for (int i = 0; i < node->num_results(); ++i) {
       Value* result = node->result(i);
       const auto& uses = result->uses();
-      const bool read_outside = std::any_of(
-          uses.begin(), uses.end(), [&](const Use& use) { return !is_inside(use.node); });
+      const bool read_outside = std::any_of(uses.begin(), uses.end(),
+                                            [&](const Use& use) { return !is_inside(use.node); });
       if (read_outside || result->is_graph_output()) add_once(kernel.outputs, result);
     }
   }

@@ -33,8 +33,9 @@ class Writer {
   [[nodiscard]] Json operator()(const FusionPlan& plan) const {
     Json json = {{"level", plan.level}, {"more_when_larger", plan.more_when_larger}};
     const SearchAccount& search = plan.search;
-    json["search"] = {search.greedy_seconds, search.seconds, search.regions, search.improved,
-                      search.siblings, search.statistics, search.passed_over, search.questions};
+    json["search"] = {search.greedy_seconds, search.seconds,  search.regions,
+                      search.improved,       search.siblings, search.statistics,
+                      search.passed_over,    search.questions};
     Json& conditions = json["conditions"] = Json::array();
     for (const SizeCondition& each : plan.conditions) {
       conditions.push_back({each.size.to_string(), each.least, each.what});
@@ -95,9 +96,10 @@ class Reader {
     plan.level = json.at("level").get<FusionLevel>();
     plan.more_when_larger = json.at("more_when_larger").get<bool>();
     const Json& search = json.at("search");
-    plan.search = {search.at(0).get<double>(), search.at(1).get<double>(), search.at(2).get<int>(),
-                   search.at(3).get<int>(), search.at(4).get<int>(), search.at(5).get<int>(),
-                   search.at(6).get<int>(), search.at(7).get<std::int64_t>()};
+    plan.search = {search.at(0).get<double>(), search.at(1).get<double>(),
+                   search.at(2).get<int>(),    search.at(3).get<int>(),
+                   search.at(4).get<int>(),    search.at(5).get<int>(),
+                   search.at(6).get<int>(),    search.at(7).get<std::int64_t>()};
     for (const Json& each : json.at("conditions")) {
       plan.conditions.push_back(
           {dim(each.at(0)), each.at(1).get<std::int64_t>(), each.at(2).get<std::string>()});

@@ -26,9 +26,8 @@ bool reads_nothing(const Use& use) {
 // memory, and what is counted of the one may be moved as the other.
 bool is_renamed(const Value& value) {
   const bool renames = value.producer() != nullptr && is_alias(*value.producer());
-  return renames || std::ranges::any_of(value.uses(), [](const Use& use) {
-           return is_alias(*use.node);
-         });
+  return renames ||
+         std::ranges::any_of(value.uses(), [](const Use& use) { return is_alias(*use.node); });
 }
 
 }  // namespace

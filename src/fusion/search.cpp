@@ -175,7 +175,8 @@ class Region {
   // that at first only those are asked about that come out; chains are where they pay, and where
   // they do, one of the two was one.
   Found tried(EdgeSet apart) {
-    const bool chains = std::ranges::find(before_, KernelKind::Chain, &Group::kind) != before_.end();
+    const bool chains =
+        std::ranges::find(before_, KernelKind::Chain, &Group::kind) != before_.end();
     Found found = tried(apart, chains ? Merging::Asking::Never : Merging::Asking::OfChains);
     if (found.is_served) return found;
     return tried(std::move(apart), Merging::Asking::Always);

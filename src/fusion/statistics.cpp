@@ -26,7 +26,8 @@ bool takes_no_longer(const Group& matmul, const Group& reductions, const Groups&
   constexpr double kMargin = 0.02;
   Group together = matmul;
   together.nodes = groups.union_of(matmul, reductions);
-  const double apart = group_cost(matmul, options).seconds + group_cost(reductions, options).seconds;
+  const double apart =
+      group_cost(matmul, options).seconds + group_cost(reductions, options).seconds;
   return group_cost(together, options).seconds <= apart * (1 + kMargin);
 }
 

@@ -337,8 +337,8 @@ Expr ExprPool::rebuild(ExprNode node, const Expr (&arguments)[3]) {
 }
 
 std::vector<Expr> reachable_exprs(const ExprPool& pool, Expr root) {
-  // Arguments have smaller indices, so the largest one that is pending is needed by none that is yet
-  // to come. Pools are larger than most expressions in them.
+  // Arguments have smaller indices, so the largest one that is pending is needed by none that is
+  // yet to come. Pools are larger than most expressions in them.
   std::vector<Expr> order;
   std::vector<Expr> pending = {root};  // a heap
   while (!pending.empty()) {

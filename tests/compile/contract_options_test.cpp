@@ -33,8 +33,8 @@ std::size_t prologues(const ContractChoice& of) {
 
 // All nodes from the matmul on share a kernel.
 void expect_one_kernel(const FusionPlan& plan, const ContractChoice& of) {
-  // Whether reductions of rows go into the matmul is a matter of cost (tests/fusion/statistics_test);
-  // many rows are a chain.
+  // Whether reductions of rows go into the matmul is a matter of cost
+  // (tests/fusion/statistics_test); many rows are a chain.
   const bool reduces = of[kOfRows] != kNoStatistic;
   EXPECT_LE(plan.kernels.size(), 1 + prologues(of) + (reduces ? 1 : 0)) << to_text(plan);
   if (reduces) return;

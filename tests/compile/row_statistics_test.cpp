@@ -98,7 +98,8 @@ TEST(RowStatisticsRuns, AreTheSameFromSeveralCallersAtOnceAndInOneLaunch) {
     const auto first = model.run(inputs).value();
     RunOptions options;
     options.single_launch = single_launch;
-    for (int i = 0; i < 30; ++i) expect_identical(model.run(inputs, nullptr, options).value(), first);
+    for (int i = 0; i < 30; ++i)
+      expect_identical(model.run(inputs, nullptr, options).value(), first);
   };
   std::thread one(call, 1, false);
   std::thread same(call, 1, true);

@@ -27,8 +27,9 @@ Asked planned(const Graph& graph, std::int64_t budget = PlanOptions().search_que
   options.oracle = remembered([&](const Graph& group, KernelKind kind) {
     ++asked.lowered;
     asked.lowered_nodes += static_cast<std::int64_t>(group.num_nodes());
-    return tile::lower(group, kind, {&target, false}, "group")
-        .map([&](tile::LoweredKernel kernel) { return tile::estimate(std::move(kernel), target); });
+    return tile::lower(group, kind, {&target, false}, "group").map([&](tile::LoweredKernel kernel) {
+      return tile::estimate(std::move(kernel), target);
+    });
   });
   const auto plan = plan_fusion(graph, options);
   EXPECT_TRUE(plan) << plan.error().message;

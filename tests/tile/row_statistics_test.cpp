@@ -106,8 +106,8 @@ TEST_P(RowStatistics, EveryReductionAtEveryTail) {
 TEST_P(RowStatistics, NoColumnsGiveWhatTheReductionGivesOfNothing) {
   const GroupRunner every = group(product_of("f32", kReductions[0], true));
   const auto results = every.run(every.random_inputs({{"m", 3}, {"n", 0}})).value();
-  const std::array<double, 11> expected = {0, kNan, -kInfinity, kInfinity, 0, 0,
-                                           0, -kInfinity, 1, 0, 1};
+  const std::array<double, 11> expected = {0, kNan,       -kInfinity, kInfinity, 0, 0,
+                                           0, -kInfinity, 1,          0,         1};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     for (std::int64_t row = 0; row < 3; ++row) {
       const double actual = results[i + 1].get_double(row);
@@ -319,9 +319,10 @@ TEST(RowStatisticsSchedule, OfTheMatrixUnit) {
 }
 
 std::string refusal(const std::string& body) {
-  return GroupRunner("graph g(%x: f32[m, 8], %w: f32[8, 64], %v: f32[64]) {\n%p = matmul(%x, %w)\n" +
-                         body + "\n}",
-                     KernelKind::Contract)
+  return GroupRunner(
+             "graph g(%x: f32[m, 8], %w: f32[8, 64], %v: f32[64]) {\n%p = matmul(%x, %w)\n" + body +
+                 "\n}",
+             KernelKind::Contract)
       .error();
 }
 

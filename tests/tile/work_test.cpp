@@ -111,8 +111,7 @@ TEST(Work, OfTheLastTaskToArriveIsDoneByOne) {
         KernelKind::Contract);
   };
   const Work without = work("return %p as \"p\"\n");
-  const Work with =
-      work("%s = reduce_sum(%p) {axes = [1]}\nreturn %p as \"p\", %s as \"s\"\n");
+  const Work with = work("%s = reduce_sum(%p) {axes = [1]}\nreturn %p as \"p\", %s as \"s\"\n");
   EXPECT_EQ(with.tasks, without.tasks);
   EXPECT_GT(with.tasks, 1);
   // For each eight columns they go through memory, a step of a sum, three of eight lanes, and a

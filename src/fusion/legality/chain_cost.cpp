@@ -89,7 +89,8 @@ bool has_rows_that_pay(const Kernel& chain, const KernelEstimate& estimate,
   const Dim& rows = estimate.pressure.rows_per_task;
   if (rows == Dim(0)) return true;
   const auto times = times_of(chain, estimate, *options.target);
-  return !times || nominal_value(rows, options.many_rows ? kMany : kSmallest) >= times->least_rows();
+  return !times ||
+         nominal_value(rows, options.many_rows ? kMany : kSmallest) >= times->least_rows();
 }
 
 std::optional<SizeCondition> rows_asked_for(const Kernel& kernel, const KernelEstimate& estimate,

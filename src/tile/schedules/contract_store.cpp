@@ -79,19 +79,19 @@ Status ContractTask::store_tile(const TileSums& sums, Expr row, Expr panel) {
 Status ContractTask::store_with_statistics(const TileSums& sums, Expr row, Expr panel) {
   const int lanes = lowering_.options().target->lanes(byte_size(compute_));
   return sums.each_row([&](Expr i) -> Status {
-    return lowering_.serial("u", math_.constant(tile_width_), Dim(tile_width_), lanes,
-                            [&](Expr first) -> Status {
-      Status status;
-      program_.vector("j", lanes, {.unroll = 1, .lanes = lanes}, [&](Expr lane) {
-        const ElementBuilder::Scope scope(lowering_.elements());
-        status = store_results(sums.at, i, math_.add(first, lane), row, panel, lane);
-      });
-      OPWELD_CHECK(status);
-      const Expr m = math_.add(place_.row0, math_.add(row, i));
-      const Expr column = math_.add(place_.column0, math_.add(panel, first));
-      form_.statistics->store_vector(place_of(m, column));
-      return {};
-    });
+    return lowering_.serial(
+        "u", math_.constant(tile_width_), Dim(tile_width_), lanes, [&](Expr first) -> Status {
+          Status status;
+          program_.vector("j", lanes, {.unroll = 1, .lanes = lanes}, [&](Expr lane) {
+            const ElementBuilder::Scope scope(lowering_.elements());
+            status = store_results(sums.at, i, math_.add(first, lane), row, panel, lane);
+          });
+          OPWELD_CHECK(status);
+          const Expr m = math_.add(place_.row0, math_.add(row, i));
+          const Expr column = math_.add(place_.column0, math_.add(panel, first));
+          form_.statistics->store_vector(place_of(m, column));
+          return {};
+        });
   });
 }
 

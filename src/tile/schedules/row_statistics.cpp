@@ -135,8 +135,8 @@ RowStatistics::RowStatistics(GroupLowering& lowering, const Contraction& contrac
       contraction_(contraction),
       found_(std::move(found)),
       exact_(lowering.options().strict),
-      lanes_(lowering.options().target->lanes(
-          byte_size(compute_dtype(contraction.result->dtype())))),
+      lanes_(
+          lowering.options().target->lanes(byte_size(compute_dtype(contraction.result->dtype())))),
       units_(exact_ ? contraction.columns : ceil_div(contraction.columns, Dim(lanes_))),
       block_rows_(blocking.rows),
       block_width_(blocking.columns / contraction.parts),
@@ -225,8 +225,7 @@ Status RowStatistics::take(const Place& place, std::span<const Expr> index, Expr
       continue;
     }
     const bool greatest = node->op() == "argmax";
-    partials.value =
-        program_.reduce(greatest ? Combiner::Max : Combiner::Min, value, lane, "part");
+    partials.value = program_.reduce(greatest ? Combiner::Max : Combiner::Min, value, lane, "part");
     // A lane behind the last column stands for that column: with the identity it wins only where
     // that column would as well.
     Expr position = place.column;

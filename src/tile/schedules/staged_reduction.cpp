@@ -257,10 +257,10 @@ Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
     for (const Node* node : accumulated) {
       OPWELD_TRY(const Expr element, lowering.elements().element(node->operand(0), index));
       const Combiner combiner = combiner_of(*node);
-      totals.push_back(is_arg_reduction(*node)
-                           ? program.arg_reduce(combiner, element, outermost, outermost)
-                           : program.reduce(combiner, before_combining(exprs, *node, element),
-                                            outermost));
+      totals.push_back(
+          is_arg_reduction(*node)
+              ? program.arg_reduce(combiner, element, outermost, outermost)
+              : program.reduce(combiner, before_combining(exprs, *node, element), outermost));
     }
     if (options.prefetch && stage == last_level_ && stage > 0) {
       return prefetch_next_row(lowering, index);
