@@ -5,13 +5,20 @@
 // "passed", "failed", "error" or "unsupported", "message", "compiled"}. Cases that name the same
 // model share one compile; "compiled" is true where it happened. A run in one launch must give the
 // same bits, or the case has failed.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
 
+#include "aot/model_file.h"
 #include "commands.h"
 #include "import/onnx/import.h"
 #include "plugins.h"
@@ -78,9 +85,29 @@ Expected<std::vector<Case>> read_list(const std::string& path) {
   return cases;
 }
 
+// A folder that is gone with its owner.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_(std::filesystem::temp_directory_path() / "opweld_XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 class Cases {
  public:
-  explicit Cases(int threads) {
+  Cases(int threads, bool with_files, std::string folder)
+      : with_files_(with_files), file_(std::move(folder) + "/model.opw") {
     options_.threads = threads;
     options_.no_tuned = true;  // the same answers on every machine
   }
@@ -129,6 +156,7 @@ class Cases {
       if (!comparison.equal) return fail("output {}: {}", i, comparison.message);
     }
     OPWELD_CHECK(check_single_launch(*executable, inputs, outputs));
+    if (with_files_) OPWELD_CHECK(check_file(*executable, inputs, outputs));
     status = "passed";
     return {};
   }
@@ -141,6 +169,20 @@ class Cases {
     OPWELD_TRY(const auto together, executable.run(inputs, nullptr, options));
     for (std::size_t i = 0; i < apart.size(); ++i) {
       if (!identical(together[i], apart[i])) return fail("output {} in one launch", i);
+    }
+    return {};
+  }
+
+  // The same bits of what is written and read again.
+  Status check_file(const Executable& executable, const std::vector<Tensor>& inputs,
+                    const std::vector<Tensor>& expected) const {
+    OPWELD_CHECK(aot::write_model(file_, executable, {}, ""));
+    aot::LoadOptions loading;
+    loading.threads = executable.threads();
+    OPWELD_TRY(aot::LoadedModel loaded, aot::load_model_file(file_, loading));
+    OPWELD_TRY(const auto outputs, loaded.executable.run(inputs));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      if (!identical(outputs[i], expected[i])) return fail("output {} of the compiled file", i);
     }
     return {};
   }
@@ -162,12 +204,16 @@ class Cases {
     if (found != executables_.end()) return &found->second;
     options_.model = model;
     OPWELD_TRY(const FusionLevel fusion, parse_level(level));
-    OPWELD_TRY(Compiled made, compile_model(graph, options_, fusion));
+    CompileOptions compiling;
+    compiling.keep_objects = with_files_;
+    OPWELD_TRY(Compiled made, compile_model(graph, options_, fusion, compiling));
     compiled = true;
     return &executables_.emplace(level, std::move(made.executable)).first->second;
   }
 
   ModelOptions options_;
+  bool with_files_;
+  std::string file_;  // written anew by each case
   std::string model_;
   std::unique_ptr<Expected<Graph>> graph_;
   std::map<std::string, Executable> executables_;
@@ -190,7 +236,9 @@ Command add_run_cases(CLI::App& app) {
   return [options]() -> Status {
     OPWELD_CHECK(load_plugins(options->plugins));
     OPWELD_TRY(const std::vector<Case> cases, read_list(options->list));
-    Cases runner(options->threads);
+    const ScratchFolder folder;
+    if (folder.path().empty()) return fail("cannot make a folder for files");
+    Cases runner(options->threads, options->plugins.empty(), folder.path());
     for (const Case& test : cases) runner.run(test);
     return {};
   };
