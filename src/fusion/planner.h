@@ -30,8 +30,8 @@ struct PlanOptions {
   bool search = true;
   // How many questions that may ask the oracle: so many, and so many for each node. Questions are
   // counted, not seconds, so that the same graph always has the same plan.
-  std::int64_t search_questions = 4000;
-  std::int64_t search_questions_of_node = 4;
+  std::int64_t search_questions = 1000;
+  std::int64_t search_questions_of_node = 1;
   // Let an attention go on into its projection in one kernel (legality/attention_chain.cpp).
   bool attention_chains = false;
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "fusion/boundary.h"
@@ -86,9 +87,46 @@ class Region {
     return key;
   }
 
-  // Leaves the best cut in place; whether it is another than before.
-  bool improve() {
+  // Which edges are kept apart, by the places of their ends among the nodes, and how schedules were
+  // asked: the same for all regions that are alike.
+  struct Cut {
+    std::vector<std::pair<std::int32_t, std::int32_t>> apart;
+    Merging::Asking asking = Merging::Asking::Always;
+  };
+
+  // Leaves the best cut in place; nothing where that is as it was before.
+  std::optional<Cut> improve() {
     const Found best = edges_.size() <= kExactEdges ? best_of_all() : best_of_beam();
+    if (!keep_if_better(best)) return std::nullopt;
+    Cut made{{}, best.asking};
+    for (const Edge& edge : best.apart) {
+      made.apart.emplace_back(position(edge.first), position(edge.second));
+    }
+    return made;
+  }
+
+  // What was best of a region that is alike; whether it is better here too, and stays.
+  bool repeat(const Cut& other) {
+    EdgeSet apart;
+    for (const auto& [from, to] : other.apart) {
+      apart.emplace(nodes_[static_cast<std::size_t>(from)], nodes_[static_cast<std::size_t>(to)]);
+    }
+    Found best;
+    take_better(best, tried(std::move(apart), other.asking));
+    return keep_if_better(best);
+  }
+
+ private:
+  using EdgeSet = std::set<Edge>;
+
+  struct Found {
+    GroupCost cost = {HUGE_VAL, HUGE_VAL};
+    EdgeSet apart;
+    Merging::Asking asking = Merging::Asking::Always;  // by which it came out
+    bool is_served = false;
+  };
+
+  bool keep_if_better(const Found& best) {
     if (!std::isfinite(best.cost.seconds)) {
       merging_.groups().restore(before_);
       return false;
@@ -106,16 +144,6 @@ class Region {
     }
     return true;
   }
-
- private:
-  using EdgeSet = std::set<Edge>;
-
-  struct Found {
-    GroupCost cost = {HUGE_VAL, HUGE_VAL};
-    EdgeSet apart;
-    Merging::Asking asking = Merging::Asking::Always;  // by which it came out
-    bool is_served = false;
-  };
 
   static void add(GroupCost& sum, const GroupCost& cost) {
     sum.seconds += cost.seconds;
@@ -183,19 +211,20 @@ class Region {
   }
 
   Found tried(EdgeSet apart, Merging::Asking asking) {
-    Found found{{}, std::move(apart), asking, true};
+    Found found{{HUGE_VAL, 0}, std::move(apart), asking, true};
     cut(found.apart, asking, true);
-    double moving = 0;
-    for (const Group* group : present()) moving += costs_.least_moving_seconds(*group);
-    if (moving > cost_before_.moving_seconds * (1 - kMargin)) {
-      found.cost = {HUGE_VAL, moving};
-      return found;
-    }
     for (const Group* group : present()) {
-      found.is_served = found.is_served && costs_.may_be_made(*group);
-      if (!found.is_served && asking != Merging::Asking::Always) return found;
-      add(found.cost, costs_.cost(*group));
+      found.cost.moving_seconds += costs_.least_moving_seconds(*group);
     }
+    if (found.cost.moving_seconds > cost_before_.moving_seconds * (1 - kMargin)) return found;
+    GroupCost cost;
+    for (const Group* group : present()) {
+      // Where they were asked on the way, rules may have allowed what is large.
+      found.is_served = asking == Merging::Asking::Always || costs_.may_be_made(*group);
+      if (!found.is_served) return found;
+      add(cost, costs_.cost(*group));
+    }
+    found.cost = cost;
     return found;
   }
 
@@ -286,23 +315,24 @@ class RegionSearch {
   SearchOutcome run() {
     for (int round = 0; round < kRounds; ++round) {
       const int improved = outcome_.improved;
-      for (const Edge& edge : worth_a_look()) {
-        if (left_ <= 0) {
-          ++outcome_.passed_over;
-          continue;
-        }
-        look_at(edge);
-      }
+      for (const Edge& edge : worth_a_look()) look_at(edge);
       if (outcome_.improved == improved) break;
     }
     return outcome_;
   }
 
  private:
+  // A region, and what it has in common with those that are alike.
+  struct Found {
+    Region region;
+    Structures::Key key;
+  };
+
   struct Prospect {
     std::size_t place;  // among the edges
+    Structures::Key key;
     double gain;
-    std::int64_t questions;
+    std::int64_t questions;  // if it is the first of its kind
   };
 
   // In the graph's order. Where there are more than can be asked about, those from which most is to
@@ -310,17 +340,16 @@ class RegionSearch {
   std::vector<Edge> worth_a_look() {
     const std::vector<Edge> edges = refused_edges(graph_, merging_);
     std::vector<Prospect> prospects;
-    std::int64_t questions = 0;
     for (std::size_t place = 0; place < edges.size(); ++place) {
-      if (auto region = region_at(edges[place])) {
-        const double gain = region->possible_gain();
-        if (gain <= 0) continue;
-        prospects.push_back({place, gain, region->questions()});
-        questions += region->questions();
-      }
+      auto found = region_at(edges[place]);
+      if (!found) continue;
+      const double gain = found->region.possible_gain();
+      if (gain <= 0) continue;
+      prospects.push_back({place, std::move(found->key), gain, found->region.questions()});
     }
-    if (questions > left_) choose(prospects);
+    choose(prospects);
     std::vector<Edge> chosen;
+    chosen.reserve(prospects.size());
     for (const Prospect& each : prospects) chosen.push_back(edges[each.place]);
     return chosen;
   }
@@ -331,39 +360,50 @@ class RegionSearch {
     };
     std::ranges::stable_sort(prospects, std::greater(), gain);
     std::int64_t left = left_;
-    const auto first_too_many = std::ranges::find_if(
-        prospects, [&](const Prospect& each) { return (left -= each.questions) < 0; });
-    outcome_.passed_over += static_cast<int>(prospects.end() - first_too_many);
-    prospects.erase(first_too_many, prospects.end());
+    std::unordered_set<Structures::Key, StructureHash> paid;
+    const auto is_too_much = [&](const Prospect& each) {
+      if (left <= 0) return !paid.contains(each.key) && !outcomes_.contains(each.key);
+      if (!outcomes_.contains(each.key) && paid.insert(each.key).second) left -= each.questions;
+      return false;
+    };
+    outcome_.passed_over += static_cast<int>(std::erase_if(prospects, is_too_much));
     std::ranges::sort(prospects, {}, &Prospect::place);
   }
 
   // Nothing where the two are one kernel by now, or known to be no better in any other way.
-  std::optional<Region> region_at(const Edge& edge) {
+  std::optional<Found> region_at(const Edge& edge) {
     Groups& groups = merging_.groups();
     const Group* const producer = groups.group_of(edge.first);
     const Group* const consumer = groups.group_of(edge.second);
     if (producer == consumer) return std::nullopt;
     const std::size_t nodes = producer->nodes.size() + consumer->nodes.size();
     if (nodes > kMaxNodes || nodes == 2) return std::nullopt;
-    std::optional<Region> region(std::in_place, options_, merging_, costs_, edge);
-    if (cannot_improve_.contains(region->key(structures_))) return std::nullopt;
-    return region;
+    Region region(options_, merging_, costs_, edge);
+    Structures::Key key = region.key(structures_);
+    const auto known = outcomes_.find(key);
+    if (known != outcomes_.end() && !known->second) return std::nullopt;
+    return Found{std::move(region), std::move(key)};
   }
 
   void look_at(const Edge& edge) {
-    auto region = region_at(edge);
-    if (!region || region->possible_gain() <= 0) return;
-    const Structures::Key key = region->key(structures_);
+    auto found = region_at(edge);
+    if (!found || found->region.possible_gain() <= 0) return;
+    const auto known = outcomes_.find(found->key);
+    if (known != outcomes_.end()) {
+      ++outcome_.regions;
+      outcome_.improved += found->region.repeat(*known->second) ? 1 : 0;
+      return;
+    }
+    if (left_ <= 0) {
+      ++outcome_.passed_over;
+      return;
+    }
     const std::int64_t asked_before = asked_;
-    const bool improved = region->improve();
+    std::optional<Region::Cut> cut = found->region.improve();
     left_ -= asked_ - asked_before;
     ++outcome_.regions;
-    if (improved) {
-      ++outcome_.improved;
-    } else {
-      cannot_improve_.insert(key);
-    }
+    outcome_.improved += cut ? 1 : 0;
+    outcomes_.emplace(std::move(found->key), std::move(cut));
   }
 
   const Graph& graph_;
@@ -374,7 +414,8 @@ class RegionSearch {
   std::int64_t left_;  // questions that cuts may ask, but for those of the last one
   SearchOutcome outcome_;
   Structures structures_;
-  std::unordered_set<Structures::Key, StructureHash> cannot_improve_;
+  // Of regions by what they have in common: the cut that was best; nothing: none was better.
+  std::unordered_map<Structures::Key, std::optional<Region::Cut>, StructureHash> outcomes_;
 };
 
 }  // namespace

@@ -1,9 +1,8 @@
 #include "tile/pressure.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <set>
+#include <vector>
 
 #include "support/shape.h"
 #include "tile/walk.h"
@@ -24,7 +23,8 @@ class PressureWalk {
   PressureWalk(const TileProgram& program, const Target& target)
       : program_(program),
         vector_bytes_(target.vector_bits / 8),
-        reads_of_locals_(program.local_types.size(), kNoExpr) {
+        reads_of_locals_(program.local_types.size(), kNoExpr),
+        values_(program.exprs.size()) {
     for (std::size_t i = 0; i < program.exprs.size(); ++i) {
       const auto expr = static_cast<Expr>(i);
       const ExprNode& node = program.exprs[expr];
@@ -41,14 +41,14 @@ class PressureWalk {
 
   int peak() {
     visit(program_.body);
-    std::map<int, int> changes;
+    std::vector<int> changes(static_cast<std::size_t>(time_) + 2, 0);  // by time
     for (const Lifetime& lifetime : finished_) {
-      changes[lifetime.begin] += lifetime.registers;
-      changes[lifetime.end + 1] -= lifetime.registers;
+      changes[static_cast<std::size_t>(lifetime.begin)] += lifetime.registers;
+      changes[static_cast<std::size_t>(lifetime.end) + 1] -= lifetime.registers;
     }
     int alive = register_buffers();
     int most = alive;
-    for (const auto& [time, change] : changes) {
+    for (const int change : changes) {
       alive += change;
       most = std::max(most, alive);
     }
@@ -65,7 +65,7 @@ class PressureWalk {
   struct OpenLoop {
     const ForLoop* loop;
     int begin;
-    std::set<Expr> used = {};  // made outside of it
+    std::vector<Expr> used = {};  // made outside of it
     int accumulators = 0;
   };
 
@@ -102,12 +102,14 @@ class PressureWalk {
     loops_.pop_back();
     finished_.push_back({ended.begin, time_, ended.accumulators});
     // The next time around needs it again.
-    for (const Expr expr : ended.used) {
-      if (const auto value = values_.find(expr); value != values_.end()) touch(value->second, expr);
-    }
+    for (const Expr expr : ended.used) read(expr);
     if (!vector) return;
-    for (const auto& [expr, value] : values_) finished_.push_back(value.lifetime);
-    values_.clear();
+    for (const Expr expr : made_) {
+      std::optional<Value>& value = value_of(expr);
+      finished_.push_back(value->lifetime);
+      value.reset();
+    }
+    made_.clear();
     variance_.reset();
   }
 
@@ -136,16 +138,22 @@ class PressureWalk {
     make(read);
   }
 
-  void make(Expr expr) { values_.try_emplace(expr, Value{{time_, time_, 1}, loops_.size()}); }
+  std::optional<Value>& value_of(Expr expr) { return values_[static_cast<std::size_t>(expr)]; }
 
-  void read(Expr expr) {
-    const auto value = values_.find(expr);
-    if (value != values_.end()) touch(value->second, expr);
+  void make(Expr expr) {
+    std::optional<Value>& value = value_of(expr);
+    if (value) return;
+    value = Value{{time_, time_, 1}, loops_.size()};
+    made_.push_back(expr);
   }
 
-  void touch(Value& value, Expr expr) {
-    value.lifetime.end = time_;
-    if (loops_.size() > value.loops) loops_[value.loops].used.insert(expr);
+  void read(Expr expr) {
+    std::optional<Value>& value = value_of(expr);
+    if (!value) return;
+    value->lifetime.end = time_;
+    if (loops_.size() <= value->loops) return;
+    std::vector<Expr>& used = loops_[value->loops].used;
+    if (std::ranges::find(used, expr) == used.end()) used.push_back(expr);
   }
 
   void add_accumulators(const Reduce& reduce) {
@@ -178,7 +186,8 @@ class PressureWalk {
   int time_ = 0;
   std::optional<Variance> variance_;
   std::vector<OpenLoop> loops_;
-  std::map<Expr, Value> values_;  // of the open vector loop
+  std::vector<std::optional<Value>> values_;  // of the open vector loop, by expression
+  std::vector<Expr> made_;                    // those that there are
   std::vector<Lifetime> finished_;
 };
 

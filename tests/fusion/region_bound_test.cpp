@@ -2,7 +2,7 @@
 
 #include "fusion/planning.h"
 #include "fusion/random_model.h"
-#include "fusion/search.h"
+#include "fusion/group_cost.h"
 
 namespace opweld::testing {
 namespace {
@@ -32,8 +32,11 @@ class Bounds : public ::testing::Test {
  protected:
   Bounds() {
     options_.target = &target_;
-    options_.oracle = schedules_for(target_);
+    ask_anew();
   }
+
+  // An oracle goes by nodes, which must live for as long as it is asked.
+  void ask_anew() { options_.oracle = schedules_for(target_); }
 
   double moving_seconds(const Kernel& kernel) const {
     return group_cost({0, kernel.kind, kernel.nodes}, options_).moving_seconds;
@@ -49,12 +52,13 @@ TEST_F(Bounds, AreNeverAboveWhatKernelsMove) {
   int tight = 0;
   for (unsigned seed = 0; seed < kGraphs; ++seed) {
     SCOPED_TRACE(seed);
+    ask_anew();
     const PlannedGraph planned(RandomModel(seed).make());
     const auto& kernels = planned.plan().kernels;
     for (const Kernel& kernel : kernels) {
       const double moved = moving_seconds(kernel);
       EXPECT_LE(RegionBound(kernel.nodes, options_).together(), moved * (1 + kRounding))
-          << kernel.label;
+          << kernel.label << " of " << to_string(kernel.nodes.back()->result()->type());
     }
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       for (std::size_t j = i + 1; j < kernels.size(); ++j) {
@@ -77,7 +81,7 @@ TEST_F(Bounds, AreNeverAboveWhatKernelsMove) {
     if (HasFailure()) return;
   }
   EXPECT_GT(pairs, 300);
-  EXPECT_GT(tight * 4, pairs) << "a bound that says little";
+  EXPECT_GT(tight * 5, pairs) << "a bound that says little";
 }
 
 TEST_F(Bounds, AreWhatTheCheapestCutMoves) {
