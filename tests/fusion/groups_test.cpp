@@ -75,10 +75,12 @@ TEST(Groups, CyclesAreFoundWhateverGroupsThereAre) {
       (expected ? cycles : none) += 1;
       if (!expected) groups.merge(*from, *to, KernelKind::Map);
       ASSERT_EQ(groups.in_order().size(), std::set<Group*>([&] {
-                  std::set<Group*> present;
-                  for (const Node* node : nodes) present.insert(groups.group_of(node));
-                  return present;
-                }()).size())
+                                            std::set<Group*> present;
+                                            for (const Node* node : nodes)
+                                              present.insert(groups.group_of(node));
+                                            return present;
+                                          }())
+                                              .size())
           << "every group comes in an order, so that there is no cycle";
     }
   }

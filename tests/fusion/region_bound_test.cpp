@@ -1,8 +1,8 @@
 #include "fusion/region_bound.h"
 
+#include "fusion/group_cost.h"
 #include "fusion/planning.h"
 #include "fusion/random_model.h"
-#include "fusion/group_cost.h"
 
 namespace opweld::testing {
 namespace {
