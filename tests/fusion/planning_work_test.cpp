@@ -60,6 +60,20 @@ TEST(PlanningWork, GrowsWithTheGraphAndNoFaster) {
   }
 }
 
+TEST(PlanningWork, OfValuesThatAreReadTwiceAtEveryStepDoesNotDouble) {
+  // As many ways lead from the first to the last as there are numbers of 48 bits.
+  std::string text = "graph g(%v0: f32[64, 64]) {\n";
+  constexpr int kSteps = 48;
+  for (int i = 0; i < kSteps; ++i) {
+    text += fmt::format("  %v{} = {}(%v{}, %v{})\n", i + 1, i % 2 == 0 ? "mul" : "sub", i, i);
+  }
+  text += fmt::format("  %s = reduce_max(%v{0}) {{axes = [1], keepdims = 1}}\n", kSteps);
+  text += fmt::format("  %y = div(%v{0}, %s)\n  return %y as \"y\"\n}}", kSteps);
+  const auto graph = parse_graph(text);
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(planned(*graph).plan.substr(0, 10), "0 row: mul");
+}
+
 TEST(PlanningWork, OfASearchThatMayAskNothingIsGreedys) {
   const Graph graph = RandomModel(5, 200).make();
   const Asked none = planned(graph, 0, 0);
