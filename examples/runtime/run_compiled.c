@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   static OpweldTensor inputs[MOST];
   static int64_t sizes[MOST][MOST];
   OpweldModel* model = NULL;
-  OpweldResult* result = NULL;
+  OpweldResults* result = NULL;
   if (argc != 3) return 2;
   check(opweld_model_load(argv[1], NULL, &model));
   const size_t count = opweld_model_inputs(model);
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < opweld_model_outputs(model); ++i) {
     OpweldTensorInfo info;
     check(opweld_model_output(model, i, &info));
-    const OpweldTensor output = opweld_result_output(result, i);
+    const OpweldTensor output = opweld_results_output(result, i);
     printf("%s %s:", info.name, info.shape);
     for (int32_t axis = 0; axis < output.rank; ++axis)
       printf(" %lld", (long long)output.sizes[axis]);
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
     printf("\n");
   }
   for (size_t i = 0; i < count; ++i) free(inputs[i].data);
-  opweld_result_free(result);
+  opweld_results_free(result);
   opweld_model_free(model);
   return 0;
 }

@@ -28,6 +28,8 @@
 
 #include "opweld/element_type.h"
 
+/* NOLINTBEGIN(modernize-use-using): C has no other way */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -109,19 +111,19 @@ OPWELD_RUNTIME_EXPORT const char* opweld_model_account(const OpweldModel* model)
 /* ---- runs ---- */
 
 /* The results of a run. */
-typedef struct OpweldResult OpweldResult;
+typedef struct OpweldResults OpweldResults;
 
 /* Runs the model on `inputs`, as many as it has and in their order. Any sizes that agree with the
  * model's shapes are right, other ones in each run. `*result` is NULL after an error, else to be
- * given to opweld_result_free(). */
+ * given to opweld_results_free(). */
 OPWELD_RUNTIME_EXPORT OpweldStatus opweld_model_run(OpweldModel* model, const OpweldTensor* inputs,
-                                                    size_t count, OpweldResult** result);
+                                                    size_t count, OpweldResults** result);
 
 /* The output at `index`, which lives as long as the result; all zero where there is none. */
-OPWELD_RUNTIME_EXPORT OpweldTensor opweld_result_output(const OpweldResult* result, size_t index);
+OPWELD_RUNTIME_EXPORT OpweldTensor opweld_results_output(const OpweldResults* result, size_t index);
 
 /* NULL is let be. */
-OPWELD_RUNTIME_EXPORT void opweld_result_free(OpweldResult* result);
+OPWELD_RUNTIME_EXPORT void opweld_results_free(OpweldResults* result);
 
 /* The same into the caller's memory: `outputs` have the element types and sizes that the results
  * will have, apart from each other and from the inputs. But an output that is declared in place of
@@ -142,5 +144,7 @@ OPWELD_RUNTIME_EXPORT OpweldStatus opweld_model_output_sizes(OpweldModel* model,
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(modernize-use-using) */
 
 #endif

@@ -10,7 +10,7 @@
 #include "aot/model_file.h"
 #include "opweld/runtime.h"
 
-struct OpweldResult {
+struct OpweldResults {
   std::vector<opweld::Tensor> outputs;
 };
 
@@ -189,24 +189,24 @@ const char* opweld_model_account(const OpweldModel* model) {
 }
 
 OpweldStatus opweld_model_run(OpweldModel* model, const OpweldTensor* inputs, size_t count,
-                              OpweldResult** result) {
+                              OpweldResults** result) {
   *result = nullptr;
   return guarded([&]() -> opweld::Status {
     OPWELD_TRY(const auto tensors, tensors_of("input", model->inputs, inputs, count));
     OPWELD_TRY(auto outputs, model->loaded.executable.run(tensors));
-    *result = new OpweldResult{std::move(outputs)};
+    *result = new OpweldResults{std::move(outputs)};
     return {};
   });
 }
 
-OpweldTensor opweld_result_output(const OpweldResult* result, size_t index) {
+OpweldTensor opweld_results_output(const OpweldResults* result, size_t index) {
   if (index >= result->outputs.size()) return {};
   const Tensor& output = result->outputs[index];
   return {number_of(output.dtype()), output.rank(), output.sizes().data(),
           const_cast<std::byte*>(output.data())};
 }
 
-void opweld_result_free(OpweldResult* result) {
+void opweld_results_free(OpweldResults* result) {
   delete result;
 }
 

@@ -19,13 +19,14 @@ Expected<std::shared_ptr<const CodeImage>> CodeImage::load(std::span<const std::
       mmap(nullptr, code + slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return fail("no memory for its code: {}", std::strerror(errno));
   auto* const memory = static_cast<std::byte*>(mapped);
-  const std::shared_ptr<const CodeImage> loaded(new CodeImage(memory, code + slots));
+  std::shared_ptr<const CodeImage> loaded(new CodeImage(memory, code + slots));
 
   if (!image.empty()) std::memcpy(memory, image.data(), image.size());
   for (std::size_t i = 0; i < imports.size(); ++i) {
     const void* const address = find_import(imports[i]);
     if (address == nullptr) return fail("it calls '{}', which is not to be called", imports[i]);
-    std::memcpy(memory + code + i * sizeof address, &address, sizeof address);
+    std::memcpy(memory + code + i * sizeof address, static_cast<const void*>(&address),
+                sizeof address);
   }
   const bool is_protected = (code == 0 || mprotect(memory, code, PROT_READ | PROT_EXEC) == 0) &&
                             (slots == 0 || mprotect(memory + code, slots, PROT_READ) == 0);

@@ -77,7 +77,7 @@ class Object {
                contents(static_cast<std::size_t>(&section - sections_.data())));
     if (section.sh_entsize != sizeof(Item)) return fail("a table has entries of another size");
     std::vector<Item> list(text.size() / sizeof(Item));
-    std::memcpy(list.data(), text.data(), list.size() * sizeof(Item));
+    text.copy(reinterpret_cast<char*>(list.data()), list.size() * sizeof(Item));
     return list;
   }
 

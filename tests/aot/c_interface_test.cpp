@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "aot/written_model.h"
+#include "opweld/custom_op.h"  // both may be used together
 #include "opweld/runtime.h"
 
 namespace opweld::testing {
@@ -61,24 +62,24 @@ TEST_F(CInterface, TellsWhatAModelTakesAndGives) {
 }
 
 TEST_F(CInterface, GivesResultsThatOutliveTheModel) {
-  OpweldResult* result = nullptr;
+  OpweldResults* result = nullptr;
   ASSERT_EQ(opweld_model_run(model_, inputs_.data(), 2, &result), OPWELD_OK) << opweld_error();
   opweld_model_free(model_);
   model_ = nullptr;
-  const OpweldTensor y = opweld_result_output(result, 0);
+  const OpweldTensor y = opweld_results_output(result, 0);
   EXPECT_EQ(y.dtype, OPWELD_F32);
   ASSERT_EQ(y.rank, 2);
   EXPECT_EQ(y.sizes[0], 2);
   const float expected[] = {1, 3, 4, 5, 1, 7};
   EXPECT_EQ(std::memcmp(y.data, expected, sizeof expected), 0);
-  const OpweldTensor s = opweld_result_output(result, 1);
+  const OpweldTensor s = opweld_results_output(result, 1);
   EXPECT_EQ(static_cast<const float*>(s.data)[1], 13);
-  const OpweldTensor l = opweld_result_output(result, 2);
+  const OpweldTensor l = opweld_results_output(result, 2);
   EXPECT_EQ(l.dtype, OPWELD_I32);
   EXPECT_EQ(static_cast<const std::int32_t*>(l.data)[1], -6);
-  EXPECT_EQ(opweld_result_output(result, 3).data, nullptr);
-  opweld_result_free(result);
-  opweld_result_free(nullptr);
+  EXPECT_EQ(opweld_results_output(result, 3).data, nullptr);
+  opweld_results_free(result);
+  opweld_results_free(nullptr);
 }
 
 TEST_F(CInterface, WritesIntoTheCallersMemory) {
@@ -105,7 +106,7 @@ TEST_F(CInterface, WritesIntoTheCallersMemory) {
 
 TEST_F(CInterface, ChecksWhatACallerHandsOver) {
   const auto message = [&](std::size_t count = 2) {
-    OpweldResult* result = nullptr;
+    OpweldResults* result = nullptr;
     EXPECT_EQ(opweld_model_run(model_, inputs_.data(), count, &result), OPWELD_USAGE);
     EXPECT_EQ(result, nullptr);
     return std::string(opweld_error());
@@ -132,7 +133,7 @@ TEST_F(CInterface, ChecksWhatACallerHandsOver) {
   EXPECT_THAT(message(), HasSubstr("no data"));
   inputs_[0].data = reinterpret_cast<char*>(x_.data()) + 1;
   EXPECT_THAT(message(), HasSubstr("not aligned"));
-  OpweldResult* result = nullptr;
+  OpweldResults* result = nullptr;
   EXPECT_EQ(opweld_model_run(model_, nullptr, 2, &result), OPWELD_USAGE);
 }
 
@@ -161,17 +162,17 @@ TEST_F(CInterface, ServesSeveralThreadsEachWithItsOwnErrors) {
         x[0] = static_cast<float>(t);
         std::array<OpweldTensor, 2> inputs = inputs_;
         inputs[0].data = x.data();
-        OpweldResult* result = nullptr;
+        OpweldResults* result = nullptr;
         if (t == 3) inputs[0].dtype = OPWELD_BOOL;
         const OpweldStatus status = opweld_model_run(model_, inputs.data(), 2, &result);
         if (t == 3) {
           wrong[t] += status != OPWELD_USAGE || *opweld_error() == '\0' ? 1 : 0;
           continue;
         }
-        const OpweldTensor y = opweld_result_output(result, 0);
+        const OpweldTensor y = opweld_results_output(result, 0);
         const bool right = static_cast<const float*>(y.data)[0] == static_cast<float>(t) + 1;
         wrong[t] += status != OPWELD_OK || !right || *opweld_error() != '\0' ? 1 : 0;
-        opweld_result_free(result);
+        opweld_results_free(result);
       }
     });
   }
