@@ -135,7 +135,7 @@ class Reader {
       if (each.entry >= image.size()) return fail("a function does not lie within its code");
       auto kernel = std::make_shared<CompiledKernel>(std::move(each.kernel));
       kernel->function = reinterpret_cast<CompiledKernel::Function>(
-          reinterpret_cast<std::uintptr_t>(code->address(each.entry)));
+          const_cast<std::byte*>(code->address(each.entry)));
       kernel->code_owner = code;
       codes_.push_back(std::move(kernel));
     }
