@@ -6,6 +6,7 @@
 #include "load.h"
 #include "ops/builder.h"
 #include "ops/reference.h"
+#include "report/account.h"
 #include "support/cache_folder.h"
 #include "tune.h"
 #include "tune/example_inputs.h"

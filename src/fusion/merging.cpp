@@ -48,7 +48,7 @@ bool Merging::merge_siblings(Group& first, Group& second, const Value* value) {
 
 bool Merging::merge_statistics(Group& matmul, Group& reductions, const Value* value) {
   return !check_groups(matmul, reductions) &&
-         !check_and_merge(matmul, reductions, value, KernelKind::Contract);
+         !check_and_merge(matmul, reductions, value, KernelKind::Contract, Asking::Always);
 }
 
 Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value* value,

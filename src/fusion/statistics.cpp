@@ -1,6 +1,6 @@
 #include "fusion/statistics.h"
 
-#include "fusion/search.h"
+#include "fusion/group_cost.h"
 
 namespace opweld {
 
@@ -38,7 +38,8 @@ bool merge_into_matmul(const Node& node, const PlanOptions& options, Merging& me
   Group& reductions = *groups.group_of(&node);
   if (reductions.kind != KernelKind::Row) return false;
   for (const Value* operand : node.operands()) {
-    if (operand == nullptr || !groups.has(operand->producer())) continue;
+    if (operand == nullptr || operand->producer() == nullptr) continue;
+    if (!groups.has(operand->producer())) continue;
     Group& matmul = *groups.group_of(operand->producer());
     if (matmul.kind != KernelKind::Contract) continue;
     const PlanOptions judged = at_sizes_of_plan(options, merging, {operand->producer(), &node});

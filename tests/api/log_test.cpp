@@ -69,11 +69,10 @@ TEST_F(CompileLog, SaysAtDebugWhichEdgesWereKept) {
   EXPECT_THAT(lines("1", FusionLevel::None), ElementsAre(begin, nothing));
   EXPECT_THAT(
       lines("0", FusionLevel::None),
-      ElementsAre(
-          begin, nothing,
-          AllOf(StartsWith("AutoFusion: keep layers.0/exp_1 | layers.0/mul_2: level (Fusion "
-                           "between operators is off at this level) "),
-                HasSubstr("[F-LEVEL] hint: "))));
+      ElementsAre(begin, nothing,
+                  AllOf(StartsWith("AutoFusion: keep layers.0/exp_1 | layers.0/mul_2: level (This "
+                                   "level of fusion keeps the two apart) "),
+                        HasSubstr("[F-LEVEL] hint: "))));
 }
 
 TEST_F(CompileLog, SaysAtDebugWhichEdgesWereFused) {

@@ -5,6 +5,7 @@
 // `auto` adds.
 #include <algorithm>
 
+#include "fusion/kernel_kind.h"
 #include "fusion/legality/legality.h"
 #include "ops/op.h"
 
@@ -26,7 +27,7 @@ LibraryOperators library_operators(const Kernel& kernel) {
   LibraryOperators found;
   for (const Node* node : kernel.nodes) {
     if (is_product(*node)) ++found.products;
-    if (op_def(*node).trait == FusionTrait::Reduce) ++found.reductions;
+    if (kind_of(*node) == KernelKind::Row) ++found.reductions;
   }
   return found;
 }
