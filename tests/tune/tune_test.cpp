@@ -182,13 +182,13 @@ Tuned tuned(const std::string& folder, double seconds, std::int64_t length, Tuni
 TEST(Tune, WhatIsMeasuredIsKeptAndNotMeasuredAgainAtTheSameSizes) {
   constexpr double kLongEnough = 3600;
   const TemporaryFolder folder;
-  const Tuned first = tuned(folder.path(), kLongEnough, 40);
+  const Tuned first = tuned(folder.path(), kLongEnough, 6);
   EXPECT_THAT(first.tuning, SizeIs(kClassesOfFewRows));
   EXPECT_THAT(first.lines, SizeIs(kClassesOfFewRows));
   EXPECT_THAT(first.lines,
               Each(::testing::AllOf(HasSubstr(" of 5, "), Not(HasSubstr("left out")))));
   for (const auto& [name, choice] : first.tuning) {
-    EXPECT_EQ(choice.sizes, "b = 1, s = 40");
+    EXPECT_EQ(choice.sizes, "b = 1, s = 6");
     EXPECT_GE(choice.gain, 0);
     // Whether anything is faster is for the machine to say; nothing else is chosen.
     EXPECT_EQ(choice.blocking.is_default(), choice.gain == 0);
@@ -196,19 +196,19 @@ TEST(Tune, WhatIsMeasuredIsKeptAndNotMeasuredAgainAtTheSameSizes) {
   const std::string machine = machine_key(find_target("host").value());
   EXPECT_EQ(load_tuning(folder.path(), machine), first.tuning);
 
-  const Tuned again = tuned(folder.path(), kLongEnough, 40, first.tuning);
+  const Tuned again = tuned(folder.path(), kLongEnough, 6, first.tuning);
   EXPECT_EQ(again.tuning, first.tuning);
   EXPECT_THAT(again.lines, Each(HasSubstr("as measured before")));
 
   // At other sizes they would be, had they the time.
-  const Tuned longer = tuned(folder.path(), 0, 41, first.tuning);
+  const Tuned longer = tuned(folder.path(), 0, 7, first.tuning);
   EXPECT_THAT(longer.lines, Each(HasSubstr("time is up")));
   EXPECT_EQ(load_tuning(folder.path(), machine), first.tuning);
 }
 
 TEST(Tune, WithoutTimeNothingIsDecided) {
   const TemporaryFolder folder;
-  const Tuned hurried = tuned(folder.path(), 0, 40);
+  const Tuned hurried = tuned(folder.path(), 0, 6);
   EXPECT_THAT(hurried.tuning, IsEmpty());
   EXPECT_THAT(hurried.lines, SizeIs(kClassesOfFewRows));
   EXPECT_THAT(hurried.lines, Each(HasSubstr("time is up")));
