@@ -1,5 +1,7 @@
 #include "fusion/region_bound.h"
 
+#include <algorithm>
+
 #include "fusion/group_cost.h"
 #include "fusion/planning.h"
 #include "fusion/random_model.h"

@@ -160,7 +160,7 @@ def test_operators_that_became_one_are_all_named(models: dict[str, Path]) -> Non
 
 def test_equal_layers_are_shown_once(models: dict[str, Path]) -> None:
     text = told("explain", models["encoder"])
-    for level, layers in {"none": "(6 equal)", "ops": "(6 equal)", "auto": "equal)"}.items():
+    for level, layers in {"none": "(6 equal)", "ops": "equal)", "auto": "equal)"}.items():
         rows = [line for line in text.splitlines() if re.search(rf" {level} +\d+ ", line)]
         assert any(layers in row for row in rows), rows
         assert sum("encoder/layer." in row for row in rows) <= 3

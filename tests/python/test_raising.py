@@ -52,7 +52,7 @@ def test_projections_and_gates_are_merged(tmp_path: Path, spelling: str, phase: 
     (model,) = write_models(tmp_path, GROUPED, [Variant(spelling, phase)])
     labels = [
         kernel["operators"]
-        for kernel in explain_model(model)["kernels"]
+        for kernel in explain_model(model, "--dim", "sequence=2")["kernels"]
         if kernel["kind"] in ("contract", "chain")
     ]
     # Q, K and V, behind their norm, turned and split into heads where they are made, be V an output

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 

@@ -17,6 +17,7 @@
 //     rows * multiply seconds of a row >= kCover * weight bytes / bandwidth of a core
 //
 // which is linear in the rows of a task: a limit for known sizes, a plan's condition for others.
+#include <algorithm>
 #include <cmath>
 
 #include "fusion/cost.h"
