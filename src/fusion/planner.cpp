@@ -177,6 +177,19 @@ Expected<FusionPlan> plan_fusion(const Graph& graph, const PlanOptions& options)
   return plan;
 }
 
+namespace {
+
+// The fewest rows that a kernel of the plan asks for, if another asks for many times as many; else
+// 0.
+double asks_for_fewer(const FusionPlan& plan) {
+  constexpr double kManyTimes = 2;
+  const auto [fewest, most] = std::ranges::minmax(plan.conditions, {}, &SizeCondition::least);
+  const auto rows = static_cast<double>(fewest.least);
+  return static_cast<double>(most.least) >= kManyTimes * rows ? rows : 0;
+}
+
+}  // namespace
+
 Expected<std::vector<FusionPlan>> plan_versions(const Graph& graph, PlanOptions options) {
   options.many_rows = false;
   std::vector<FusionPlan> versions;
@@ -185,7 +198,15 @@ Expected<std::vector<FusionPlan>> plan_versions(const Graph& graph, PlanOptions 
     options.many_rows = true;
     OPWELD_TRY(FusionPlan large_sizes, plan_fusion(graph, options));
     // A merge that came before may have made one of the merges in question impossible.
-    if (!large_sizes.conditions.empty()) versions.push_back(std::move(large_sizes));
+    if (!large_sizes.conditions.empty()) {
+      const double fewest = asks_for_fewer(large_sizes);
+      versions.push_back(std::move(large_sizes));
+      if (fewest > 0) {
+        options.rows_granted = fewest;
+        OPWELD_TRY(FusionPlan fewer_rows, plan_fusion(graph, options));
+        if (!fewer_rows.conditions.empty()) versions.push_back(std::move(fewer_rows));
+      }
+    }
   }
   versions.push_back(std::move(any_sizes));
   return versions;

@@ -7,6 +7,8 @@
 // supplies it), so that planner and schedules cannot disagree.
 #pragma once
 
+#include <limits>
+
 #include "fusion/kernel_estimate.h"
 #include "fusion/plan.h"
 #include "support/expected.h"
@@ -26,6 +28,8 @@ struct PlanOptions {
   // Plan for sizes at which tasks have rows enough for what pays with many rows only; what that
   // asks of the sizes becomes the plan's conditions.
   bool many_rows = false;
+  // Of those, no more than so many are asked for.
+  double rows_granted = std::numeric_limits<double>::infinity();
   // Look for a better plan than the greedy one.
   bool search = true;
   // How many questions that may ask the oracle: so many, and so many for each node. Questions are
@@ -39,8 +43,8 @@ struct PlanOptions {
 Expected<FusionPlan> plan_fusion(const Graph& graph, const PlanOptions& options);
 
 // The plans for a graph whose sizes are not all known: where larger sizes pay for what smaller ones
-// do not, one for these and then one for any; else that one alone. A run takes the first that is
-// for its sizes.
+// do not, one for these, one for fewer rows where some kernels ask for far fewer than others, and
+// then one for any; else that one alone. A run takes the first that is for its sizes.
 Expected<std::vector<FusionPlan>> plan_versions(const Graph& graph, PlanOptions options);
 
 }  // namespace opweld

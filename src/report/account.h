@@ -36,7 +36,7 @@ Expected<std::vector<LayerTraffic>> layer_traffic(const FusionPlan& plan, const 
 // The layer that a kernel counts for.
 std::string_view layer_of(const Kernel& kernel);
 
-// "for sizes that give 61 rows of a task of FusedKernel_2 or more: 128 here", one line for each
+// "for sizes that give 81 rows of a task of FusedKernel_2 or more: 128 here", one line for each
 // condition of the plan.
 std::vector<std::string> conditions_log(const FusionPlan& plan, const Bindings& bindings);
 

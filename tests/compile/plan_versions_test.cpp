@@ -46,6 +46,10 @@ Executable compiled_as(const std::string& text, FusionLevel level, bool strict =
   return std::move(result->executable);
 }
 
+std::int64_t rows_asked_for(const FusionPlan& plan) {
+  return std::ranges::max(plan.conditions, {}, &SizeCondition::least).least;
+}
+
 // Rows of a task from which on the plan for many is meant.
 std::int64_t rows_asked_for() {
   static const std::int64_t kRows = [] {
@@ -207,6 +211,39 @@ TEST(PlanVersions, ADumpTellsThemApart) {
   EXPECT_THAT(dumped, ::testing::StartsWith("where "));
   EXPECT_THAT(dumped, HasSubstr(fmt::format(" >= {}:\n", rows_asked_for()) + kManyRows +
                                 "for any other sizes:\n"));
+}
+
+// A narrow norm with its matmuls asks for fewer rows than a feed-forward twelve times as wide;
+// sizes between have the kernel of the one, and those of the other apart.
+TEST(PlanVersions, AreThreeWhereSomeKernelsAskForFarFewerRows) {
+  const Executable model = compiled_as(R"(graph g(%x: f32[s, 32], %g: f32[32], %h: f32[384]) {
+    %v = constant {value = f32[32, 32] random 1}
+    %w = constant {value = f32[32, 32] random 2}
+    %u = constant {value = f32[384, 1536] random 3}
+    %d = constant {value = f32[1536, 384] random 4}
+    %a = matmul(%x, %v)
+    %b = exp(%a)
+    %c = matmul(%b, %w)
+    %n = rms_norm(%c, %g) {axis = -1, epsilon = 1e-06}
+    %i, %j = top_k(%n) {axis = 1, k = <32>, largest = 1, sorted = 1}
+    %e = expand(%i) {shape = <12, s, 32>}
+    %t = transpose(%e) {permutation = [1, 0, 2]}
+    %r = reshape(%t) {shape = <s, 384>}
+    %p = matmul(%r, %u)
+    %q = silu(%p)
+    %y = matmul(%q, %d)
+    %z = rms_norm(%y, %h) {axis = -1, epsilon = 1e-06}
+    return %z as "z"
+  })",
+                                       FusionLevel::Auto);
+  ASSERT_THAT(model.versions(), SizeIs(3));
+  const auto& many = model.versions()[0].plan;
+  const auto& fewer = model.versions()[1].plan;
+  const auto& any = model.versions()[2].plan;
+  EXPECT_LT(many.kernels.size(), fewer.kernels.size());
+  EXPECT_LT(fewer.kernels.size(), any.kernels.size());
+  EXPECT_LT(fewer.conditions.at(0).least, rows_asked_for(many));
+  EXPECT_TRUE(fewer.is_for({{"s", (fewer.conditions.at(0).least + 1) * host_target().cores}}));
 }
 
 // A length that cannot grow so far needs no plan for it.

@@ -22,7 +22,7 @@ from bench.opweld_command import opweld_path
 LLAMA = LlamaConfig(hidden=64, heads=4, kv_heads=2, mlp=96)
 
 # A batch, a length, and where a cache is read what lies in it.
-PREFILL = {"batch": 1, "sequence": 128, "past": 64, "tokens": 128}
+PREFILL = {"batch": 1, "sequence": 256, "past": 64, "tokens": 256}
 BATCH = {"batch": 3, "sequence": 5, "past": 5, "tokens": 15}
 DECODE = {"batch": 1, "sequence": 1, "past": 64, "tokens": 1}
 

@@ -27,7 +27,7 @@ namespace opweld {
 
 namespace {
 
-constexpr double kCover = 3;
+constexpr double kCover = 4;
 
 // An unknown size may be any; that of a sequence is 1 for most of the time that text is generated.
 constexpr std::int64_t kSmallest = 1;
@@ -43,6 +43,13 @@ struct TaskTimes {
     return std::max(1.0, std::ceil(kCover * weights / each_row));
   }
 };
+
+// Rows of a task at the sizes that the plan is for.
+double rows_of_plan(const Dim& rows, const PlanOptions& options) {
+  if (!options.many_rows) return nominal_value(rows, kSmallest);
+  const double most = nominal_value(rows, kMany);
+  return rows.is_constant() ? most : std::min(most, options.rows_granted);
+}
 
 // Absent where nothing is known of the kernel, or nothing is computed.
 std::optional<TaskTimes> times_of(const Kernel& kernel, const KernelEstimate& estimate,
@@ -67,12 +74,10 @@ Legality check_chain_cost(const MergeCandidate& candidate, const KernelEstimate&
   if (kernel.pressure.rows_per_task == Dim(0)) return std::nullopt;
   const auto times = times_of(candidate.merged, kernel, *options.target);
   if (!times) return std::nullopt;
-  const auto rows_at = [&](std::int64_t unknown_size) {
-    return nominal_value(kernel.pressure.rows_per_task, unknown_size);
-  };
-  const double rows = rows_at(options.many_rows ? kMany : kSmallest);
+  const double rows = rows_of_plan(kernel.pressure.rows_per_task, options);
   if (rows >= times->least_rows()) return std::nullopt;
-  const bool when_larger = rows_at(kMany) >= times->least_rows();
+  const bool when_larger =
+      nominal_value(kernel.pressure.rows_per_task, kMany) >= times->least_rows();
   constexpr double kMicro = 1e6;
   return Refusal{
       ReasonCode::Cost,
@@ -90,8 +95,7 @@ bool has_rows_that_pay(const Kernel& chain, const KernelEstimate& estimate,
   const Dim& rows = estimate.pressure.rows_per_task;
   if (rows == Dim(0)) return true;
   const auto times = times_of(chain, estimate, *options.target);
-  return !times ||
-         nominal_value(rows, options.many_rows ? kMany : kSmallest) >= times->least_rows();
+  return !times || rows_of_plan(rows, options) >= times->least_rows();
 }
 
 std::optional<SizeCondition> rows_asked_for(const Kernel& kernel, const KernelEstimate& estimate,
