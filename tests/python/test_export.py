@@ -51,13 +51,12 @@ def test_a_file_agrees_with_eager_mode_at_every_length(name: str) -> None:
     assert not any("IsNaN" in kernel["operators"] for kernel in of_layers)
 
 
-@pytest.mark.parametrize("name", ["GPT-2", "ViT"])
-def test_a_layer_has_the_kernels_that_the_backend_gives_it(name: str) -> None:
-    graphs, _ = compare(name)
+# The file of ViT fixes its sizes, which a trace leaves open, so that other rows pay for chains.
+def test_a_layer_has_the_kernels_that_the_backend_gives_it() -> None:
+    graphs, _ = compare("GPT-2")
     segments = account_of(graphs[0]).segments
     traced = [kernel for segment in segments for kernel in segment.kernels]
-    # Sizes that a file fixes allow for more than those that a trace leaves open.
-    assert 0 < compare_exported(name).layer <= kernels_of_last_layer(traced)
+    assert compare_exported("GPT-2").layer == kernels_of_last_layer(traced)
 
 
 def test_layers_are_those_of_the_model() -> None:
