@@ -2,8 +2,8 @@
 //
 // Kernels apart share the weights out among cores. Tasks of a chain that own their rows read all of
 // them, and multiply by a weight as often as they have rows: with too few, they wait. Both times
-// overlap, the better the further apart they are. Measured (`opweld bench` of feed-forwards with
-// rows fixed, in one kernel and, --without chain, apart), a chain takes, where multiplying takes
+// overlap, the better the further apart they are. Measured on two cores (feed-forwards with rows
+// fixed, runs taking turns, this rule switched off for it), a chain takes, where multiplying takes
 //
 //     1.1 times as long as fetching (2048 and 5632 wide, 32 rows a task):   1.12 to 1.18
 //     1.5 times (768 and 3072, 32 rows):                                     1.03 to 1.06
@@ -11,8 +11,8 @@
 //     3 times or more (768 and 3072, 64 rows; either, 128 rows; whole layers
 //     of 384 and 1536 without their attention, 64 to 128 rows):              0.97 to 1.04
 //
-// times what the kernels apart do. Since what a chain spares, a launch and the way of what lies
-// between to a cache and back, is worth as much, the rule is
+// times what the kernels apart do. What a chain spares, a launch and the way of what lies between
+// to a cache and back, is worth little where multiplying is dear. So the rule is on the safe side:
 //
 //     rows * multiply seconds of a row >= kCover * weight bytes / bandwidth of a core
 //
