@@ -9,6 +9,7 @@ ran. The last line is `N passed, N failed`.
 """
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -39,6 +40,16 @@ class Count:
         return Count(self.passed + other.passed, self.failed + other.failed)
 
 
+# What XML 1.0 (section 2.2) has no way to write, such as the colours of a message.
+NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+def read_cases(report: Path) -> list[ElementTree.Element]:
+    """The test cases of a JUnit report."""
+    text = report.read_text(encoding="utf-8", errors="replace")
+    return list(ElementTree.fromstring(NOT_XML.sub("", text)).iter("testcase"))
+
+
 def count_junit(report: Path, exit_code: int) -> Count:
     """Counts a JUnit report of ctest or pytest against the exit code of its runner.
 
@@ -47,7 +58,7 @@ def count_junit(report: Path, exit_code: int) -> Count:
     its cases passed, are one failure each.
     """
     try:
-        cases = list(ElementTree.parse(report).getroot().iter("testcase"))
+        cases = read_cases(report)
     except (OSError, ElementTree.ParseError) as error:
         print(f"no test report: {error}", flush=True)
         return Count(failed=1)
@@ -64,7 +75,7 @@ def count_junit(report: Path, exit_code: int) -> Count:
 
 def show_failures(report: Path) -> None:
     """Prints what the failed cases of a ctest report said."""
-    for case in ElementTree.parse(report).getroot().iter("testcase"):
+    for case in read_cases(report):
         if case.get("status") != "run":
             output = (case.findtext("system-out") or "").strip()
             print(f"-- {case.get('name')}: {case.get('status')}\n{output}", flush=True)

@@ -59,6 +59,12 @@ def test_a_missing_or_cut_report_is_a_failure(tmp_path: Path) -> None:
     assert run_tests.count_junit(cut, 0) == Count(failed=1)
 
 
+def test_colours_in_a_message_do_not_break_a_report(tmp_path: Path) -> None:
+    failed = '<testcase name="b"><failure message="\x1b[2mtimeout\x1b[22m"/></testcase>'
+    path = report(tmp_path, '<testcase name="a"/>', failed)
+    assert run_tests.count_junit(path, 1) == Count(passed=1, failed=1)
+
+
 def test_an_unknown_suite_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_tests.main(["unti"]) == 2
     assert "unit" in capsys.readouterr().err

@@ -4,6 +4,8 @@ import type { Block, Report } from "./report.ts";
 
 const WIDTH = 760;
 const HEIGHT = 300;
+// Still seen, and hit by a pointer.
+const THINNEST = 2;
 const MARGIN = { left: 72, right: 16, top: 12, bottom: 40 };
 
 /** Where intermediates lie in the arena, and from which kernel to which. */
@@ -37,15 +39,16 @@ export function memoryPlan(
     chosen.textContent = `${block.name} ${block.type}: ${bytes(block.bytes)}, ${life}`;
     onChoose(block.first);
   };
-  const rects = blocks.map((block) => {
+  // Small blocks last, which is on top: next to large ones they would be too thin to be hit.
+  const rects = blocks.toSorted(largestFirst).map((block) => {
     const rect = svg(
       "rect",
       {
         class: "block",
         x: x(block.first),
-        y: y(block.offset + block.bytes),
-        width: Math.max(x(block.last + 1) - x(block.first) - 0.5, 0.5),
-        height: Math.max(y(block.offset) - y(block.offset + block.bytes) - 0.5, 0.5),
+        y: Math.min(y(block.offset + block.bytes), y(block.offset) - THINNEST),
+        width: Math.max(x(block.last + 1) - x(block.first) - 0.5, THINNEST),
+        height: Math.max(y(block.offset) - y(block.offset + block.bytes) - 0.5, THINNEST),
         style: `--colour: var(--kernel-${colours[block.first] ?? 0})`,
       },
       svg("title", {}, `${block.name}\n${bytes(block.bytes)}`),
@@ -74,6 +77,14 @@ export function memoryPlan(
     ...rects,
   );
   return html("div", {}, figures, html("figure", {}, plot), chosen);
+}
+
+function largestFirst(a: Block, b: Block): number {
+  return area(b) - area(a);
+}
+
+function area(block: Block): number {
+  return block.bytes * (block.last + 1 - block.first);
 }
 
 function label(anchor: string, x: number, y: number, content: string): SVGTextElement {

@@ -269,8 +269,13 @@ describe("the report of an encoder", () => {
     assert.equal(await page.locator(".roofline .dot").count(), computing);
     const blocks = report.memory.blocks.filter((block) => block.bytes > 0);
     assert.equal(await page.locator(".memory .block").count(), blocks.length);
-    await page.locator(".memory .block").first().click();
-    assert.ok((await page.locator(".chosen").innerText()).includes(blocks[0]?.name ?? "?"));
+    const size = (block: (typeof blocks)[number]) => block.bytes * (block.last + 1 - block.first);
+    const sorted = blocks.toSorted((a, b) => size(b) - size(a));
+    for (const [at, block] of [[0, sorted[0]] as const, [-1, sorted.at(-1)] as const]) {
+      await page.locator(".memory .block").nth(at).click();
+      const told = await page.locator(".chosen").innerText();
+      assert.ok(told.includes(block?.name ?? "?"), told);
+    }
   });
 
   test("the table of levels has all layers, equal ones as one row", async () => {
