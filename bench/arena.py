@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.contest import Contest, Settings, hold_contest
@@ -84,6 +85,7 @@ def main() -> None:
     launches = measure_launches(settings.threads, *([settings.rounds] if arguments.quick else []))
     others = rivals(settings.threads, arguments.rivals)
     report = {
+        "date": datetime.now(tz=UTC).date().isoformat(),
         "machine": describe_machine(),
         "settings": asdict(settings) | {"quick": arguments.quick, "command": _command()},
         "engines": _versions(others),
@@ -160,7 +162,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--document",
         action="store_true",
-        help="write the results into docs/performance.md; without a SUITE, those of the last run",
+        help="write the results into docs/performance.md, where other suites stay as they are; "
+        "without a SUITE, those of the last run",
     )
     parser.add_argument(
         "--inner-loops",
@@ -206,7 +209,10 @@ def _run_suite(
     for case in SUITES[name](tiny, settings.threads):
         start = time.perf_counter()
         print(f">> {name}: {case.name} ...", end="", flush=True)
-        engines = [(engine, True) for engine in ours(case.levels, case.single_launch, case.without)]
+        engines = [
+            (engine, True)
+            for engine in ours(case.levels, case.single_launch, case.without, case.chains)
+        ]
         engines += [(engine, False) for engine in others]
         contest = hold_contest(case, engines, limits, settings)
         if any(timing.engine == "opweld none" for timing in contest.timings):

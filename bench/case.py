@@ -104,3 +104,5 @@ class Case:
     single_launch: bool = False
     # Schedules without which Opweld is timed as well, each by itself: see --without.
     without: tuple[str, ...] = ()
+    # Whether it is timed with the chains, too, that the planner leaves: see --chains-of-any-rows.
+    chains: bool = False

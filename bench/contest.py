@@ -95,8 +95,8 @@ class Contest:
         return next((t for t in self.timings if t.engine == "opweld single launch"), None)
 
     def variants(self) -> list[Timing]:
-        """Opweld in one launch, and without schedules: at full fusion, but for that."""
-        words = ("opweld single launch", "opweld without ")
+        """Opweld at full fusion but in one launch, without schedules, with all chains."""
+        words = ("opweld single launch", "opweld without ", "opweld chains ")
         return [timing for timing in self.timings if timing.engine.startswith(words)]
 
     def ratio(self, timing: Timing) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from bench.contest import Contest
@@ -27,7 +28,30 @@ def write_document(results: Path) -> None:
     """Replaces the measured part of the document by what a JSON file of the arena holds."""
     report = json.loads(results.read_text(encoding="utf-8"))
     text = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(replaced(text, measured_part(report)), encoding="utf-8")
+    before = text.partition(BEGIN)[2].partition(END)[0]
+    part = with_other_suites(measured_part(report), before)
+    DOCUMENT.write_text(replaced(text, part), encoding="utf-8")
+
+
+def with_other_suites(part: str, before: str) -> str:
+    """The measured part, and of what stood there before the suites that it lacks."""
+    head, suites = _by_suite(part)
+    suites = _by_suite(before)[1] | suites
+    return "\n\n".join([head, *(suites[name] for name in SUITES if name in suites)])
+
+
+def _by_suite(part: str) -> tuple[str, dict[str, str]]:
+    """What stands before the first suite, and the section of each."""
+    sections = re.split(r"^(?=### )", part, flags=re.MULTILINE)
+    suites = {}
+    head = []
+    for section in sections:
+        name = section.removeprefix("### ").partition(":")[0]
+        if section.startswith("### ") and name in SUITES:
+            suites[name] = section.strip()
+        else:
+            head.append(section.strip())
+    return "\n\n".join(filter(None, head)), suites
 
 
 def replaced(text: str, part: str, begins: str = BEGIN, ends: str = END) -> str:
@@ -60,6 +84,7 @@ def measured_part(report: dict) -> str:
         title = SUITES[name].__doc__.splitlines()[0].rstrip(".")
         parts += [
             f"### {name}: {title}",
+            f"Measured on {report['date']} by `{report['settings']['command']}`.",
             format_summary(contests, markdown=True),
             "Medians:",
             format_times(contests),

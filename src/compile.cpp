@@ -154,6 +154,7 @@ class Compiler {
     planning.without = options_.without;
     planning.rules = options_.rules;
     planning.attention_chains = options_.attention_chains;
+    planning.chains_of_any_rows = options_.chains_of_any_rows;
     planning.oracle = remembered([this](const Graph& group, KernelKind kind) {
       return tile::lower(group, kind, {&target_, options_.strict}, "group")
           .map([this](tile::LoweredKernel kernel) {

@@ -32,6 +32,8 @@ struct CompileOptions {
   // Weld an attention to the projection behind it: a kernel less, and its result moved nowhere, for
   // tasks that are fewer and less equal.
   bool attention_chains = false;
+  // Weld chains however few rows their tasks have, whether or not that pays.
+  bool chains_of_any_rows = false;
   bool verify_passes = false;  // run the verifier after every pass
   // Keep the weights in the executable's graph beside the packed ones, so that it can be evaluated.
   bool keep_constants = false;

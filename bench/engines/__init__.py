@@ -27,9 +27,13 @@ def rivals(threads: int, names: list[str] | None = None) -> list[Engine]:
 
 
 def ours(
-    levels: tuple[str, ...], single_launch: bool = False, without: tuple[str, ...] = ()
+    levels: tuple[str, ...],
+    single_launch: bool = False,
+    without: tuple[str, ...] = (),
+    chains: bool = False,
 ) -> list[Engine]:
-    """Opweld at each of these levels; with all kernels in one launch, and without schedules."""
+    """Opweld at each of these levels; in one launch, without schedules, with all chains."""
     engines: list[Engine] = [Opweld(level) for level in levels]
     engines += [Opweld(single_launch=True)] if single_launch else []
-    return engines + [Opweld(without=schedule) for schedule in without]
+    engines += [Opweld(without=schedule) for schedule in without]
+    return engines + ([Opweld(chains=True)] if chains else [])

@@ -9,19 +9,25 @@ from bench.opweld_command import OpweldError, PacedRuns, opweld
 class Opweld(Engine):
     """At one level of fusion, kernel by kernel or in one launch, with or without a schedule.
 
-    The level `auto` is called just opweld.
+    The level `auto` is called just opweld. `chains`: also those that the planner takes for slower.
     """
 
     def __init__(
-        self, level: str = "auto", single_launch: bool = False, without: str | None = None
+        self,
+        level: str = "auto",
+        single_launch: bool = False,
+        without: str | None = None,
+        chains: bool = False,
     ) -> None:
         self.level = level
         self.single_launch = single_launch
         self.without = without
+        self.chains = chains
         words = ["opweld"]
         words += [level] if level != "auto" else []
         words += ["single launch"] if single_launch else []
         words += ["without", without] if without else []
+        words += ["chains of any rows"] if chains else []
         self.name = " ".join(words)
 
     def version(self) -> str:
@@ -36,6 +42,8 @@ class Opweld(Engine):
             options.append("--single-launch")
         if self.without:
             options.append(f"--without={self.without}")
+        if self.chains:
+            options.append("--chains-of-any-rows")
         try:
             return LoadedOpweld(PacedRuns(task.model, task.inputs, *options))
         except OpweldError as error:

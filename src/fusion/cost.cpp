@@ -265,9 +265,8 @@ Expected<KernelCost> kernel_cost(const Kernel& kernel, const Work& work, const T
   return cost;
 }
 
-double weight_seconds(const Work& work, const Target& target) {
-  const double weights = work.tasks > 0 ? work.streamed_weight_bytes / work.tasks : 0;
-  const bool in_cache = target.planned_only || weights <= room_in_caches(target, target.cores);
+double weight_seconds(const Work& work, double model_bytes, const Target& target) {
+  const bool in_cache = target.planned_only || model_bytes <= room_in_caches(target, target.cores);
   return work.streamed_weight_bytes /
          (in_cache ? target.cache_bandwidth * target.cores : target.bandwidth);
 }

@@ -62,9 +62,10 @@ Expected<KernelCost> kernel_cost(const Kernel& kernel, const Work& work, const T
                                  const Bindings& sizes, int threads = 0);
 
 // For the weights that a program's tasks read, each for itself, to come to the cores: from memory,
-// unless all of them have room in the cores' caches. Cores of other hardware read them at about the
-// same time, from a cache that all share (Target::planned_only).
-double weight_seconds(const Work& work, const Target& target);
+// unless those of the whole model, `model_bytes`, stay in the cores' caches from one run to the
+// next. Cores of other hardware read them at about the same time, from a cache that all share
+// (Target::planned_only).
+double weight_seconds(const Work& work, double model_bytes, const Target& target);
 
 // Every symbol at the nominal size, as far as its range and divisibility allow that.
 Bindings nominal_bindings(std::span<const Dim> dims, std::int64_t nominal_size);

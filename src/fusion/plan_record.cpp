@@ -192,11 +192,12 @@ std::string planning_key(const Graph& graph, const PlanOptions& options, std::st
   for (const KernelKind kind : options.without) without += fmt::format(" {}", to_string(kind));
   return fmt::format(
       "plan\n{}\nlevel {} rules {} without{} nodes {} tensors {} nominal {} rows {} search {} "
-      "questions {} {} chains {} {}\n{}{}",
+      "questions {} {} chains {} {} {}\n{}{}",
       target_key(*options.target), static_cast<int>(options.level), static_cast<int>(options.rules),
       without, options.max_nodes, options.max_tensors, options.nominal_size, options.many_rows,
       options.search, options.search_questions, options.search_questions_of_node,
-      options.attention_chains, more, to_text(graph), declarations_in(graph));
+      options.attention_chains, options.chains_of_any_rows, more, to_text(graph),
+      declarations_in(graph));
 }
 
 std::string plan_record(const Graph& graph, std::span<const FusionPlan> plans) {

@@ -41,8 +41,9 @@ class Planner {
   }
 
  private:
-  // The same, with an oracle that counts how often it is asked.
+  // The same, knowing the graph's weights, and with an oracle that counts how often it is asked.
   PlanOptions counting(PlanOptions options) {
+    options.model_weight_bytes = static_cast<double>(stored_weight_bytes(graph_));
     if (!options.oracle) return options;
     options.oracle = [this, oracle = std::move(options.oracle)](const Kernel& kernel) {
       ++asked_;
@@ -97,7 +98,7 @@ class Planner {
       if (kernel.kind != KernelKind::Chain || !options_.oracle) continue;
       const auto made = options_.oracle(kernel);
       if (!made) continue;  // lowering it will say so
-      auto condition = rows_asked_for(kernel, *made, *options_.target);
+      auto condition = rows_asked_for(kernel, *made, options_);
       if (!condition) continue;
       const auto is_same = [&](const SizeCondition& each) {
         return each.size == condition->size && each.least == condition->least;

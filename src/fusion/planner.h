@@ -25,6 +25,7 @@ struct PlanOptions {
   int max_nodes = 64;               // of one kernel; a larger group is refused with `limit`
   int max_tensors = 32;             // read and written by one kernel
   std::int64_t nominal_size = 128;  // stands for an unknown size in the cost model
+  double model_weight_bytes = 0;    // of all matmuls of the graph; plan_fusion counts them
   // Plan for sizes at which tasks have rows enough for what pays with many rows only; what that
   // asks of the sizes becomes the plan's conditions.
   bool many_rows = false;
@@ -38,6 +39,8 @@ struct PlanOptions {
   std::int64_t search_questions_of_node = 1;
   // Let an attention go on into its projection in one kernel (legality/attention_chain.cpp).
   bool attention_chains = false;
+  // Make chains however few rows their tasks have (legality/chain_cost.cpp).
+  bool chains_of_any_rows = false;
 };
 
 Expected<FusionPlan> plan_fusion(const Graph& graph, const PlanOptions& options);

@@ -1,5 +1,7 @@
 #include "ops/stored_weights.h"
 
+#include <unordered_set>
+
 #include "ops/op.h"
 
 namespace opweld {
@@ -20,6 +22,18 @@ Node* stored_weights(const Value* operand) {
 
 bool is_right_operand(const Use& use) {
   return op_def(*use.node).trait == FusionTrait::Contract && use.index == 1;
+}
+
+std::int64_t stored_weight_bytes(const Graph& graph) {
+  std::unordered_set<const Node*> counted;
+  std::int64_t bytes = 0;
+  for (const auto& node : graph.nodes()) {
+    if (op_def(*node).trait != FusionTrait::Contract) continue;
+    const Node* const weights = stored_weights(node->operand(1));
+    if (weights == nullptr || !counted.insert(weights).second) continue;
+    bytes += weights->result()->type().num_bytes().constant().value_or(0);
+  }
+  return bytes;
 }
 
 bool is_weight_prologue(const Node& node) {

@@ -22,6 +22,9 @@ bool is_weight_prologue(const Node& node);
 // Whether the node widens a constant from f16 or bf16 to f32.
 bool widens_constant(const Node& node);
 
+// Bytes of all constants that are multiplied by, as they are stored, each once.
+std::int64_t stored_weight_bytes(const Graph& graph);
+
 // Whether the value is the right operand of that use's matmul.
 bool is_right_operand(const Use& use);
 

@@ -163,6 +163,43 @@ TEST(ChainPlan, ValuesBetweenStagesMayBeOutputs) {
 }
 
 // What the next norm or softmax wants to know of a product's rows comes out of its kernel.
+// A norm that is read again, and its root, which all tasks that share the columns out have made.
+TEST(ChainPlan, NormsOfSharedColumnsAreStoredOnce) {
+  const std::string text = R"(graph g(%x: f32[s, 50]) {
+    %w = constant {value = f32[50, 333] random 1}
+    %mean = reduce_mean(%x) {axes = [-1], keepdims = 1}
+    %c = sub(%x, %mean)
+    %cc = mul(%c, %c)
+    %variance = reduce_mean(%cc) {axes = [-1], keepdims = 1}
+    %root = rsqrt(%variance)
+    %n = mul(%c, %root)
+    %y = matmul(%n, %w)
+    %z = relu(%y)
+    return %n as "n", %root as "root", %z as "z"
+  })";
+  const Graph graph = parse_graph(text).value();
+  for (const bool strict : {false, true}) {
+    Executable unfused = compiled(text, {.level = FusionLevel::None, .strict = strict});
+    for (const int threads : {1, 2, 5}) {
+      Executable fused = compiled(text, {.strict = strict, .threads = threads});
+      EXPECT_EQ(to_text(fused.plan()),
+                "0 chain: reduce_mean + sub + mul + reduce_mean + rsqrt + mul + matmul + relu\n");
+      for (const std::int64_t rows : {0, 1, 2, 7, 8, 9, 64, 130, 401}) {
+        SCOPED_TRACE(fmt::format("{} rows, {} threads, strict {}", rows, threads, strict));
+        const std::vector<Tensor> inputs = {
+            random_tensor(graph.inputs()[0]->type(), {rows, 50}, 3)};
+        const auto exact = evaluate(graph, inputs, {.in_f64 = true, .observer = {}}).value();
+        const auto apart = unfused.run(inputs).value();
+        const auto together = fused.run(inputs).value();
+        for (std::size_t i = 0; i < exact.size(); ++i) {
+          expect_equal(together[i], exact[i]);
+          EXPECT_TRUE(!strict || identical(together[i], apart[i]));
+        }
+      }
+    }
+  }
+}
+
 TEST(ChainPlan, StatisticsOfAProductsRowsAreItsResultsToo) {
   const std::string text = with_rows(R"(graph g(%x: f32[ROWS, 48]) {
     %v = constant {value = f32[48, 70] random 1}

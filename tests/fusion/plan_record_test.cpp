@@ -189,6 +189,7 @@ TEST(PlanRecord, TheKeyHoldsAllThatPlansDependOn) {
   differs([](PlanOptions& other, Target&) { ++other.max_tensors; });
   differs([](PlanOptions& other, Target&) { ++other.nominal_size; });
   differs([](PlanOptions& other, Target&) { other.attention_chains = true; });
+  differs([](PlanOptions& other, Target&) { other.chains_of_any_rows = true; });
   differs([](PlanOptions& other, Target&) { other.search = false; });
   differs([](PlanOptions&, Target& other) { other.features += ",+sse"; });
   differs([](PlanOptions&, Target& other) { ++other.cores; });

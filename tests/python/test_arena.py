@@ -15,7 +15,7 @@ from bench import turns
 from bench.arena import SUITES
 from bench.case import Case, Target, Work
 from bench.contest import Contest, Settings, Timing, hold_contest, largest_difference
-from bench.document import BEGIN, END, measured_part, replaced
+from bench.document import BEGIN, END, measured_part, replaced, with_other_suites
 from bench.engines.base import CannotRunError
 from bench.launches import (
     Cost,
@@ -441,10 +441,23 @@ def test_the_document_keeps_what_people_wrote() -> None:
     assert format_reasons(contests()) == "- all: two: no such operator\n- large: hm"
 
 
+def test_suites_that_a_run_lacks_stay_in_the_document() -> None:
+    machine = "on a machine\n\n### The machine\n\nfast\n"
+    old = f"\n\n{machine}\n### matmul: of old\n\n1\n\n### norms: of old\n\n2\n"
+    new = "on another\n\n### norms: new\n\n3"
+    order = [name for name in SUITES if name in ("matmul", "norms")]
+    sections = {"matmul": "### matmul: of old\n\n1", "norms": "### norms: new\n\n3"}
+    assert with_other_suites(new, old) == "\n\n".join(
+        ["on another", *(sections[name] for name in order)]
+    )
+    assert with_other_suites(new, "") == new
+
+
 def test_the_document_says_where_and_how_it_was_measured() -> None:
     machine = describe_machine()
     assert machine["cores"] >= 1 and machine["memory_gb"] >= 1 and machine["load_before"] >= 0
     report = {
+        "date": "2030-01-02",
         "machine": machine,
         "engines": {"one": "one 1.0", "two": "two 2.0", "two again": "two 2.0"},
         "settings": {"command": "./dev bench norms", "threads": 2},
@@ -458,6 +471,7 @@ def test_the_document_says_where_and_how_it_was_measured() -> None:
     text = measured_part(report)
     assert text.startswith("`./dev bench norms`, 2 threads, on ")
     assert f"{machine['cores']} cores" in text
+    assert "Measured on 2030-01-02 by `./dev bench norms`." in text
     assert "Engines: one 1.0, two 2.0." in text
     assert "    copy, 256 MB touched" in text
     assert "    each kernel a launch" in text

@@ -19,6 +19,7 @@ std::string_view given_for_compiling(const ModelOptions& options) {
       {!options.without.empty(), "--without"},
       {options.linear_rules, "--rules"},
       {options.attention_chains, "--attention-chains"},
+      {options.chains_of_any_rows, "--chains-of-any-rows"},
       {!options.dump_after.empty(), "--dump-after"},
       {options.tune, "--tune"},
       {!options.require.empty(), "--require"},

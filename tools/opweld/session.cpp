@@ -76,6 +76,9 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_flag("--attention-chains", options.attention_chains,
                    "Weld attention to the projection behind it where queries are many enough: a "
                    "kernel less and fewer bytes, but less to share out among threads");
+  command.add_flag("--chains-of-any-rows", options.chains_of_any_rows,
+                   "Weld matmuls one behind the other also where each thread has too few rows for "
+                   "that to pay: to see what it would cost");
   command.add_option("--dump-after", options.dump_after,
                      "Print the result of a pass to standard error: graph, plan, tile programs or "
                      "assembly");
@@ -217,6 +220,7 @@ CompileOptions compile_options(const ModelOptions& options, FusionLevel level,
   compiling.strict = options.numerics == "strict";
   compiling.without = schedules_of(options.without);
   compiling.attention_chains = options.attention_chains;
+  compiling.chains_of_any_rows = options.chains_of_any_rows;
   if (options.linear_rules) compiling.rules = RuleSet::Linear;
   compiling.history = compiling.history || !options.require.empty();
   if (isatty(STDERR_FILENO) != 0) {

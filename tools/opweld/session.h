@@ -30,6 +30,7 @@ struct ModelOptions {
   std::string dump_after;
   bool single_launch = false;
   bool attention_chains = false;
+  bool chains_of_any_rows = false;
   bool linear_rules = false;
   bool json = false;
   bool tune = false;

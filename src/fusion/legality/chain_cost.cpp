@@ -51,9 +51,11 @@ double rows_of_plan(const Dim& rows, const PlanOptions& options) {
   return rows.is_constant() ? most : std::min(most, options.rows_granted);
 }
 
-// Absent where nothing is known of the kernel, or nothing is computed.
+// Absent where nothing is known of the kernel, or nothing is computed, or it does not matter.
 std::optional<TaskTimes> times_of(const Kernel& kernel, const KernelEstimate& estimate,
-                                  const Target& target) {
+                                  const PlanOptions& options) {
+  const Target& target = *options.target;
+  if (options.chains_of_any_rows) return std::nullopt;
   // Where there are rows for every core, tasks differ in nothing but how many rows they have.
   const Bindings sizes = kernel_bindings(kernel, kMany);
   const auto work = estimate.work(sizes);
@@ -62,7 +64,7 @@ std::optional<TaskTimes> times_of(const Kernel& kernel, const KernelEstimate& es
   const auto cost = kernel_cost(kernel, *work, target, sizes);
   if (!cost || cost->compute_seconds <= 0) return std::nullopt;
   const double rounds = std::ceil(work->tasks / target.cores);
-  return TaskTimes{weight_seconds(*work, target) / rounds,
+  return TaskTimes{weight_seconds(*work, options.model_weight_bytes, target) / rounds,
                    cost->compute_seconds / rounds / static_cast<double>(*rows)};
 }
 
@@ -72,7 +74,7 @@ Legality check_chain_cost(const MergeCandidate& candidate, const KernelEstimate&
                           const PlanOptions& options) {
   if (candidate.merged.kind != KernelKind::Chain) return std::nullopt;
   if (kernel.pressure.rows_per_task == Dim(0)) return std::nullopt;
-  const auto times = times_of(candidate.merged, kernel, *options.target);
+  const auto times = times_of(candidate.merged, kernel, options);
   if (!times) return std::nullopt;
   const double rows = rows_of_plan(kernel.pressure.rows_per_task, options);
   if (rows >= times->least_rows()) return std::nullopt;
@@ -94,15 +96,15 @@ bool has_rows_that_pay(const Kernel& chain, const KernelEstimate& estimate,
                        const PlanOptions& options) {
   const Dim& rows = estimate.pressure.rows_per_task;
   if (rows == Dim(0)) return true;
-  const auto times = times_of(chain, estimate, *options.target);
+  const auto times = times_of(chain, estimate, options);
   return !times || rows_of_plan(rows, options) >= times->least_rows();
 }
 
 std::optional<SizeCondition> rows_asked_for(const Kernel& kernel, const KernelEstimate& estimate,
-                                            const Target& target) {
+                                            const PlanOptions& options) {
   const Dim& rows = estimate.pressure.rows_per_task;
   if (rows.is_constant()) return std::nullopt;
-  const auto times = times_of(kernel, estimate, target);
+  const auto times = times_of(kernel, estimate, options);
   if (!times) return std::nullopt;
   return SizeCondition{rows, static_cast<std::int64_t>(times->least_rows()),
                        "rows of a task of " + kernel.name};

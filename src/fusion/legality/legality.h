@@ -59,7 +59,7 @@ bool has_rows_that_pay(const Kernel& chain, const KernelEstimate& estimate,
                        const PlanOptions& options);
 // What a chain that it allowed asks of sizes that are unknown; absent: nothing.
 std::optional<SizeCondition> rows_asked_for(const Kernel& kernel, const KernelEstimate& estimate,
-                                            const Target& target);
+                                            const PlanOptions& options);
 
 // The rules that need no more than the two groups, which are asked before there is a candidate.
 Legality check_groups(const Group& producer, const Group& consumer);

@@ -11,8 +11,9 @@
 // behind that: no value between them is written to memory, and no task waits for another.
 //
 // Where all stages before the last matmul are norms, its columns can be shared out as well: each
-// task has the norms of its rows for itself, which costs some passes over rows in the cache. With
-// many rows there is one share; with few, as in decoding, there are enough for all threads.
+// task has the norms of its rows for itself, which costs some passes over rows in the cache, and
+// that with the first columns stores what is wanted of them. With many rows there is one share;
+// with few, as in decoding, there are enough for all threads.
 //
 // An attention comes first, of all heads of the task's rows, which are then queries of one
 // sequence; heads stand side by side in what the stage keeps, so that a projection goes on from
@@ -67,12 +68,12 @@ class ChainEmitter {
       if (stage.kind == ChainStage::Kind::Attention) OPWELD_CHECK(plan_attention(plan));
       plans_.push_back(std::move(plan));
     }
-    const auto is_plain_norm = [](const ChainStage& stage) {
-      return stage.kind == ChainStage::Kind::Row && stage.outputs.empty();
+    const auto is_norm = [](const ChainStage& stage) {
+      return stage.kind == ChainStage::Kind::Row;
     };
     const auto& stages = chain_.stages;
     splits_columns_ = stages.back().kind == ChainStage::Kind::Contract &&
-                      std::all_of(stages.begin(), stages.end() - 1, is_plain_norm);
+                      std::all_of(stages.begin(), stages.end() - 1, is_norm);
     return choose_rows();
   }
 
@@ -116,8 +117,9 @@ class ChainEmitter {
 
  private:
   // Blocks of rows, as many for every core; where there are fewer than cores, their columns are
-  // shared out, too. Few rows wait for weights from memory, and there the columns are cut as they
-  // are for a matmul alone, so that a core that waits can be helped.
+  // shared out, too. Few rows wait for weights from memory, and there tasks have as few columns as
+  // they can while the norms, which each has for itself, take little beside the weights: then a
+  // core that waits can be helped.
   Status take_blocks() {
     IndexMath& math = lowering_.math();
     ProgramBuilder& program = lowering_.program();
@@ -134,10 +136,10 @@ class ChainEmitter {
     const Dim& columns = last.contraction.columns;
     const Dim shares = max(floor_div(cores, blocks), Dim(1));
     const Dim tile = blocking_of(last).tile_columns / parts;
-    const Dim wide = max(round_up(ceil_div(columns, shares), tile), tile);
     const Dim narrow = matmul_blocking(last, lowering_.options().blocking).columns / parts;
-    const Dim few = min(floor_div(Dim(kFewRows), rows), Dim(1));
-    const Dim width = wide + few * (narrow - wide);
+    const Dim least = max(rows * kColumnsOfRow, narrow);
+    const Dim tasks = round_up(max(ceil_div(columns, least), Dim(1)), shares);
+    const Dim width = max(round_up(ceil_div(columns, tasks), tile), tile);
 
     column0_ = math.mul(lowering_.grid("n", ceil_div(columns, width)), width);
     end_column_ = program.min(program.add(column0_, math.size(width)), columns);
@@ -367,7 +369,6 @@ class ChainEmitter {
   Status emit_attention(const StagePlan& plan, HeldValues& held) {
     const Attention& attention = *plan.attention;
     IndexMath& math = lowering_.math();
-    const std::vector<const Value*>& outputs = plan.stage->outputs;
     const auto store = [&](const DomainOutput& output, std::span<const Expr> index) -> Status {
       if (held.has(output.output)) {
         const Expr inside_task = math.sub(index[2], query0_);
@@ -375,9 +376,7 @@ class ChainEmitter {
         const Expr column = math.add(math.mul(index[1], attention.value_head), index[3]);
         OPWELD_CHECK(held.store_there(output, index, column, kNoExpr));
       }
-      const bool given_out =
-          std::find(outputs.begin(), outputs.end(), output.output) != outputs.end();
-      return given_out ? lowering_.store(output, index) : Status();
+      return is_output(output, *plan.stage) ? lowering_.store(output, index) : Status();
     };
     return emit_attention_rows(lowering_, attention, wanted(*plan.stage),
                                {batch_, query0_, row_count_, block_rows_}, store);
@@ -399,26 +398,31 @@ class ChainEmitter {
       if (!output_over(value, domain)) return fail("a later stage reads what is not a row");
     }
     IndexMath& math = lowering_.math();
+    const Expr where = splits_columns_ ? has_first_columns() : kNoExpr;
     return lowering_.serial("i", row_count_, Dim(block_rows_), [&](Expr i) {
       const Expr row = math.add(row0_, i);
       math.set_bound(row, chain_.rows);
       held.at_row(row, i);
       const Index index = merged_index(math, domain, row, math.constant(0));
       const auto store = [&](const DomainOutput& output, std::span<const Expr> at) -> Status {
-        return store_output(output, Index(at.begin(), at.end()), at.back(), kNoExpr, held, stage);
+        if (held.has(output.output)) OPWELD_CHECK(held.store(output, at, at.back(), kNoExpr));
+        return is_output(output, stage) ? lowering_.store(output, at, where) : Status();
       };
-      return passes.emit(
-          lowering_, index, row_columns(lowering_, passes, index),
-          {.keep_rows = true, .prefetch = &stage == chain_.stages.data(), .store = store});
+      return passes.emit(lowering_, index, row_columns(lowering_, passes, index),
+                         {.keep_rows = true,
+                          .prefetch = &stage == chain_.stages.data(),
+                          .where = where,
+                          .store = store});
     });
   }
 
-  Status store_output(const DomainOutput& output, const Index& index, Expr column, Expr inside,
-                      HeldValues& held, const ChainStage& stage) {
-    if (held.has(output.output)) OPWELD_CHECK(held.store(output, index, column, inside));
-    const auto& outputs = stage.outputs;
-    if (std::find(outputs.begin(), outputs.end(), output.output) == outputs.end()) return {};
-    return lowering_.store(output, index, inside);
+  Expr has_first_columns() {
+    ExprPool& exprs = lowering_.program().exprs();
+    return exprs.binary(ExprKind::Eq, column0_, lowering_.math().constant(0));
+  }
+
+  static bool is_output(const DomainOutput& output, const ChainStage& stage) {
+    return std::ranges::find(stage.outputs, output.output) != stage.outputs.end();
   }
 
   Status emit_matmul(const StagePlan& plan, HeldValues& held) {
@@ -432,12 +436,16 @@ class ChainEmitter {
     if (!held.has(contraction.a)) {
       form.strided_rows = strided_rows(lowering_, contraction, plan.on_matrix_unit);
     }
-    form.store = [&](const DomainOutput& output, const ContractElement& element) {
+    form.store = [&](const DomainOutput& output, const ContractElement& element) -> Status {
       // No later stage reads heads.
       if (element.next) {
         return lowering_.store_interleaved(output, element.index, *element.next);
       }
-      return store_output(output, element.index, element.column, element.inside, held, *plan.stage);
+      if (held.has(output.output)) {
+        OPWELD_CHECK(held.store(output, element.index, element.column, element.inside));
+      }
+      return is_output(output, *plan.stage) ? lowering_.store(output, element.index, element.inside)
+                                            : Status();
     };
     ContractTask task(lowering_, contraction, std::move(form));
     IndexMath& math = lowering_.math();
@@ -457,8 +465,9 @@ class ChainEmitter {
   // So many hide weights from memory on any processor that was measured; the planner asks for what
   // the target needs (fusion/legality/chain_cost.cpp).
   static constexpr std::int64_t kWorthwhileRows = 96;
-  // The norms of so few cost nothing beside the weights.
-  static constexpr std::int64_t kFewRows = 8;
+  // A row's norm takes about as long as two weights of each of its numbers do to come from memory,
+  // and a thirtieth of the weights may pass for nothing.
+  static constexpr std::int64_t kColumnsOfRow = 64;
   // Columns of a block that one task goes through: a row of partial sums stays in the cache.
   static constexpr std::int64_t kPanels = 8;
 

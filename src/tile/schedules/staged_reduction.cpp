@@ -252,7 +252,8 @@ Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
       program.store(program.at(buffer, column), element);
     }
     for (const DomainOutput* output : stored) {
-      OPWELD_CHECK(options.store ? options.store(*output, index) : lowering.store(*output, index));
+      OPWELD_CHECK(options.store ? options.store(*output, index)
+                                 : lowering.store(*output, index, options.where));
     }
     for (const Node* node : accumulated) {
       OPWELD_TRY(const Expr element, lowering.elements().element(node->operand(0), index));
@@ -285,7 +286,7 @@ Status StagedReduction::emit(GroupLowering& lowering, std::span<const Expr> row_
     for (std::size_t axis = 0; axis < index.size(); ++axis) {
       if (shape[axis] == Dim(1)) index[axis] = lowering.math().constant(0);
     }
-    OPWELD_CHECK(lowering.store(row.output, index));
+    OPWELD_CHECK(lowering.store(row.output, index, options.where));
   }
   return {};
 }

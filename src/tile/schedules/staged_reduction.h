@@ -38,6 +38,8 @@ class StagedReduction {
     // The last pass fetches what the first pass over the next row will load: a row is on its way
     // from memory while this one is computed, not waited for between the two.
     bool prefetch = false;
+    // Outputs are stored where this holds; absent: everywhere.
+    Expr where = kNoExpr;
     // Stores an element of a result of the domain's shape; absent: into the output's param.
     std::function<Status(const DomainOutput& output, std::span<const Expr> index)> store = {};
   };
