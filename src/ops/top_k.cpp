@@ -38,14 +38,19 @@ template <typename T>
 void select_best(const std::vector<T>& lane, std::int64_t k, bool largest, Sizes& order) {
   order.resize(lane.size());
   std::iota(order.begin(), order.end(), 0);
-  std::partial_sort(order.begin(), order.begin() + k, order.end(),
-                    [&](std::int64_t a, std::int64_t b) {
-                      const T& x = lane[static_cast<std::size_t>(a)];
-                      const T& y = lane[static_cast<std::size_t>(b)];
-                      if (largest ? less(y, x) : less(x, y)) return true;
-                      if (largest ? less(x, y) : less(y, x)) return false;
-                      return a < b;
-                    });
+  const auto precedes = [&](std::int64_t a, std::int64_t b) {
+    const T& x = lane[static_cast<std::size_t>(a)];
+    const T& y = lane[static_cast<std::size_t>(b)];
+    if (largest ? less(y, x) : less(x, y)) return true;
+    if (largest ? less(x, y) : less(y, x)) return false;
+    return a < b;
+  };
+  // A selection of all is a sort, for which a heap is a detour.
+  if (k == std::ssize(order)) {
+    std::sort(order.begin(), order.end(), precedes);
+  } else {
+    std::partial_sort(order.begin(), order.begin() + k, order.end(), precedes);
+  }
 }
 
 template <typename T, typename Read>

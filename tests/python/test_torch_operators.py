@@ -97,6 +97,17 @@ REDUCTIONS: dict[str, Function] = {
     "variance": lambda x, i: x.var(1, unbiased=False),
     "softmax": lambda x, i: (x.softmax(1), x.log_softmax(-1), x.view(-1, 2, 3).softmax(1)),
     "top k": lambda x, i: x.topk(2, 1),
+    "sort": lambda x, i: (x.sort(1), x.sort(0, descending=True), x.flatten().argsort()),
+    "stable sort": lambda x, i: (
+        i.sort(dim=0, stable=True),
+        i.sort(dim=1, descending=True, stable=True),
+    ),
+    "histogram": lambda x, i: (
+        i.float().histc(8, 0, 7),
+        x.histc(7, -1, 1.5),
+        x[:, 0].double().histc(40, -3, 3),
+        x[0].histc(1, 0, 1),
+    ),
     "layer norm": lambda x, i: (F.layer_norm(x, (6,)), F.layer_norm(x, (6,), x[0], x[0])),
     "RMS norm": lambda x, i: (F.rms_norm(x, (6,)), F.rms_norm(x, (6,), x[0], 1e-6)),
     "group norm": lambda x, i: F.group_norm(x, 2, torch.ones(6), torch.zeros(6)),
@@ -323,6 +334,33 @@ def test_special_values() -> None:
         assert_same(compiled(x), function(x))
 
 
+def test_special_values_in_sorts_and_histograms() -> None:
+    def function(x: torch.Tensor) -> Any:
+        ascending, descending = x.sort(stable=True), x.sort(descending=True, stable=True)
+        return ascending, descending, x.histc(3, -1, 2)
+
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([2.0, nan, -0.0, -1.0, 0.0, inf, 1.0, -inf, nan, 2.0, 1e30, -1.0, 2.1])
+    compiled = Compiled(function)
+    with torch.no_grad():
+        for each in (x, x.flip(0), x[:5], x[:1], x[1:2], x[:0]):
+            assert_same(compiled(each), function(each))
+    assert compiled.eager == {}
+
+
+@pytest.mark.parametrize("experts", [2, 3, 4, 7, 60, 128, 384])
+def test_rows_are_counted_by_expert_as_transformers_does(experts: int) -> None:
+    def function(ids: torch.Tensor) -> Any:
+        return ids.float().histc(experts, 0, experts - 1).cumsum(0, dtype=torch.int32)
+
+    compiled = Compiled(function, dynamic=None)
+    with torch.no_grad():
+        for ids in (torch.arange(experts), whole(100, high=experts, seed=experts)):
+            assert torch.equal(compiled(ids), function(ids))
+            assert compiled(ids).diff().tolist() == ids.bincount(minlength=experts)[1:].tolist()
+    assert compiled.eager == {}
+
+
 def test_sizes_of_zero() -> None:
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         return [x + 1, x.sum(0), x.softmax(1), x @ x.t(), torch.cat([x, x])]
@@ -335,7 +373,7 @@ def test_sizes_of_zero() -> None:
 
 REFUSED: dict[str, tuple[Function, str]] = {
     "complex": (lambda x: torch.view_as_complex(x.view(-1, 3, 2)).abs(), "no torch.complex64"),
-    "sort": (lambda x: (x + 1).sort(1)[0], "no translation"),
+    "product": (lambda x: (x + 1).prod(1), "no translation"),
     "remainder of floats": (lambda x: (x + 1) % 0.3, "a remainder of floats"),
     "mask": (lambda x: (x + 1)[x > 0], "by a mask"),
     "range of floats": (lambda x: torch.arange(0.0, x.shape[0] / 2, 0.5), "range of floats"),

@@ -21,7 +21,7 @@ class EagerOperator:
     """An operator that runs in eager mode, between kernels that could otherwise be one."""
 
     name: str
-    """As PyTorch calls it, "aten.sort.default"."""
+    """As PyTorch calls it, "aten.cummax.default"."""
     count: int
     """Nodes in the graph."""
     reason: str

@@ -18,7 +18,7 @@ from opweld.torch.lower.contract import register_transformers
 # What a user may set, torch.compile(model, backend="opweld", options={...}).
 SETTINGS = ("fusion", "numerics", "threads", "target", "single_launch", "tuned")
 
-_numbers = itertools.count()
+_counter = itertools.count()
 _graphs: "weakref.WeakSet[CompiledGraph]" = weakref.WeakSet()
 _observers: list[Callable[[CompiledGraph], Any]] = []
 
@@ -48,8 +48,10 @@ def _settings(options: Mapping[str, Any] | None) -> dict[str, Any]:
     return chosen
 
 
-def _compile(module: GraphModule, frozen: set[int], settings: Mapping[str, Any]) -> CompiledGraph:
-    graph = CompiledGraph(module, frozen, settings, f"graph{next(_numbers)}")
+def _compile(
+    module: GraphModule, frozen: set[int], numbers: set[int], settings: Mapping[str, Any]
+) -> CompiledGraph:
+    graph = CompiledGraph(module, frozen, numbers, settings, f"graph{next(_counter)}")
     _graphs.add(graph)
     for observer in _observers:
         observer(graph)
@@ -63,6 +65,16 @@ def _static_inputs() -> set[int]:
     return set() if metadata is None else set(metadata.static_input_indices)
 
 
+def _numbers(module: GraphModule) -> set[int]:
+    """Which of the traced inputs are numbers of Python, by their place.
+
+    With `dynamic=True` PyTorch hands over every float that a module has, such as the epsilon of a
+    norm, as a tensor that it makes anew for each call.
+    """
+    inputs = [node.meta.get("grapharg") for node in module.graph.nodes if node.op == "placeholder"]
+    return {i for i, each in enumerate(inputs) if getattr(each, "pass_arg_as_tensor", False)}
+
+
 def backend(
     module: GraphModule,
     example_inputs: Sequence[Any],
@@ -71,6 +83,9 @@ def backend(
     **ignored: Any,
 ) -> Callable[..., Any]:
     """Compiles what PyTorch traced; `torch.compile(model, backend="opweld")` calls it.
+
+    Numbers that a model has, such as the epsilon of a norm, are constants of its programs, however
+    they were traced; one that turns out to change is read in every call.
 
     Without gradients, parameters and buffers are frozen: packed once into the programs, and again
     after a user wrote into them (`options={"freeze": False}` reads them in every call). With
@@ -90,12 +105,13 @@ def backend(
     register_transformers()
     settings = _settings(options)
     freeze = settings.pop("freeze", True)
+    numbers = _numbers(module)
 
     def inference(graph: GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
-        return _compile(graph, _static_inputs() if freeze else set(), settings)
+        return _compile(graph, _static_inputs() if freeze else set(), numbers, settings)
 
     def forward(graph: GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
-        return _compile(graph, set(), settings)
+        return _compile(graph, set(), numbers, settings)
 
     def backward(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         return _boxed(graph)

@@ -19,6 +19,8 @@ from opweld.torch.translate import is_plain_tensor, traced
 # are packed. A weight that changed so often is read anew in every call instead.
 MOST_WEIGHT_SETS = 128
 MOST_REPACKS = 3
+# A number of Python is a constant of the programs; one that had more values than this is no more.
+MOST_VALUES = 2
 
 
 @dataclass
@@ -83,7 +85,12 @@ class CompiledGraph:
     _boxed_call = True
 
     def __init__(
-        self, module: GraphModule, frozen: set[int], settings: Mapping[str, Any], name: str
+        self,
+        module: GraphModule,
+        frozen: set[int],
+        numbers: set[int],
+        settings: Mapping[str, Any],
+        name: str,
     ) -> None:
         self.module = module
         self.name = name
@@ -101,8 +108,14 @@ class CompiledGraph:
             for i, node in enumerate(self.placeholders)
             if i in frozen and node not in written and is_plain_tensor(traced(node))
         ]
+        self._numbers = [
+            node
+            for i, node in enumerate(self.placeholders)
+            if i in numbers and i not in frozen and node not in written and _is_number(node)
+        ]
+        self._values: dict[Node, set[Any]] = {node: set() for node in self._numbers}
         self._lock = threading.Lock()
-        self._weights: OrderedDict[tuple[int, ...], Weights] = OrderedDict()
+        self._weights: OrderedDict[tuple[Any, ...], Weights] = OrderedDict()
         self._attributes = self._read_attributes()
         self._repacks: Counter[Node] = Counter()
         self._keep_views_in_torch()
@@ -161,8 +174,8 @@ class CompiledGraph:
 
     def _programs(self, env: dict[Node, Any]) -> Weights:
         """The programs for the weights of this call, made anew where one has changed."""
-        key = tuple(id(env[node]) for node in self.frozen)
         with self._lock:
+            key = self._key(env)
             weights = self._weights.get(key)
             if weights is not None:
                 changed = weights.changed()
@@ -170,11 +183,29 @@ class CompiledGraph:
                     return weights
                 self.stats.repacks += 1
                 self._repacks.update(changed)
+            elif self._see_values(env):
+                key = self._key(env)
             weights = self._make(env)
             self._weights[key] = weights
             if len(self._weights) > MOST_WEIGHT_SETS:
                 self._weights.popitem(last=False)
             return weights
+
+    def _key(self, env: dict[Node, Any]) -> tuple[Any, ...]:
+        """Which weights and numbers a call comes with."""
+        values = [_value(env[node]) for node in self._numbers]
+        return (*(id(env[node]) for node in self.frozen), *values)
+
+    def _see_values(self, env: dict[Node, Any]) -> bool:
+        """Notes the numbers of a call; whether one of them turned out to be no constant."""
+        for node in self._numbers:
+            self._values[node].add(_value(env[node]))
+        constant = [node for node in self._numbers if len(self._values[node]) <= MOST_VALUES]
+        if len(constant) == len(self._numbers):
+            return False
+        self._numbers = constant
+        self._weights.clear()
+        return True
 
     def _make(self, env: dict[Node, Any]) -> Weights:
         tensors = {
@@ -183,6 +214,7 @@ class CompiledGraph:
             if self._repacks[node] < MOST_REPACKS and not env[node].is_inference()
         }
         weights = Weights(tensors)
+        weights.constants.update({node: env[node].detach() for node in self._numbers})
         weights.segments = self._build(weights, self.settings)
         self.stats.compiles += len(weights.segments)
         return weights
@@ -242,6 +274,17 @@ class CompiledGraph:
         elif target is torch.ops.aten.copy_.default and _same_memory(*args[:2]):
             return args[0]
         return target(*args, **kwargs)
+
+
+def _is_number(node: Node) -> bool:
+    value = traced(node)
+    return is_plain_tensor(value) and value.dim() == 0 and value.dtype is torch.float64
+
+
+def _value(number: torch.Tensor) -> float | str:
+    """A number's value, such that equal ones may stand for each other: 0 and -0 may not."""
+    value = float(number)
+    return value or str(value)
 
 
 def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:

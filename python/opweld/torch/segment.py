@@ -14,6 +14,8 @@ from opweld.torch.emitter import Emitter
 from opweld.torch.sizes import to_size, to_sizes
 from opweld.torch.translate import declare_symbols, emit, is_getitem, traced
 
+# What the model itself is called in a trace: a decorated forward knows it as the first argument.
+MODEL = re.compile(r"^L\.(?:self|args\.0)\.")
 LAYER = re.compile(r"^(.*?\.\d+)(?:\.|$)")
 # Output sizes by input sizes are kept, up to so many.
 MOST_SHAPES = 256
@@ -120,8 +122,8 @@ def _layer_of(node: Node) -> str:
     stack = node.meta.get("nn_module_stack") or {}
     paths = [str(entry[0]) for entry in stack.values()]
     for path in paths:
-        path = re.sub(r"\['?([^']*?)'?\]", r".\1", path).removeprefix("L.self.")
-        found = LAYER.match(path)
+        path = re.sub(r"\['?([^']*?)'?\]", r".\1", path)
+        found = LAYER.match(MODEL.sub("", path))
         if found:
             return re.sub(r"\._modules|\.self", "", found[1])
     return ""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 
 from opweld._core import GraphTensor
-from opweld.torch.dtypes import HALVES, name_of
-from opweld.torch.emitter import Emitter, translates
+from opweld.torch.dtypes import ENUM, FLOATS, HALVES, name_of
+from opweld.torch.emitter import Emitter, Number, translates
 from opweld.torch.sizes import Unsupported
 
 aten = torch.ops.aten
@@ -188,3 +188,54 @@ def topk(
         raise Unsupported("a number of elements to select that is known at run time only")
     axis = e.axis(dim, e.rank(x))
     return tuple(e.ops(2, "top_k", x, axis=axis, k=[k], largest=int(largest), sorted=int(sorted)))
+
+
+@translates(aten.sort.default, aten.sort.stable)
+def sort(
+    e: Emitter,
+    results: Sequence[torch.Tensor],
+    x: GraphTensor,
+    dim: int = -1,
+    descending: bool = False,
+    *,
+    stable: bool | None = None,
+) -> tuple[GraphTensor, ...]:
+    """A selection of all elements: of equal ones the first comes first, whether asked for or not."""
+    if e.rank(x) == 0:
+        return x, e.scalar(0, "i64")
+    axis = e.axis(dim, e.rank(x))
+    k = [x.sizes()[axis]]
+    return tuple(e.ops(2, "top_k", x, axis=axis, k=k, largest=int(descending), sorted=1))
+
+
+# Every element is compared with every bin.
+MOST_BINS = 1024
+
+
+@translates(aten.histc.default)
+def histogram(
+    e: Emitter,
+    result: torch.Tensor,
+    x: GraphTensor,
+    bins: int = 100,
+    min: Number = 0,
+    max: Number = 0,
+) -> GraphTensor:
+    """How many elements fall into each bin; ATen rounds where an element lies as is done here."""
+    dtype = x.dtype()
+    if not isinstance(bins, int) or bins > MOST_BINS:
+        raise Unsupported(f"a histogram of more than {MOST_BINS} bins")
+    if not (isinstance(min, int | float) and isinstance(max, int | float) and min < max):
+        raise Unsupported("a histogram between limits that are data")
+    if dtype not in FLOATS or dtype in HALVES:
+        raise Unsupported(f"a histogram of {dtype}")
+    low, high = e.scalar(min, dtype), e.scalar(max, dtype)
+    inside = e.op("and", e.op("ge", x, low), e.op("le", x, high))
+    offset = e.op("mul", e.op("sub", x, low), e.scalar(bins, dtype))
+    bin_of = e.cast(e.op("div", offset, e.op("sub", high, low)), "i64")
+    bin_of = e.op("min", bin_of, e.scalar(bins - 1, "i64"))  # the last one has both its limits
+    column = [*x.sizes(), 1]
+    each = e.op("iota", shape=[bins], axis=0, dtype=ENUM["i64"])
+    hit = e.op("and", e.reshape(inside, column), e.op("eq", e.reshape(bin_of, column), each))
+    count = _reduce(e, "reduce_sum", e.cast(hit, "i64"), list(range(e.rank(x))), False)
+    return e.cast(count, dtype)
