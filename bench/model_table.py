@@ -1,12 +1,22 @@
-"""Writes docs/models.md: what becomes of models of transformers; `./dev bench models`.
+"""Writes docs/models.md: what becomes of models of transformers.
 
-Nothing is timed. Kernels, operators in eager mode, compilations and differences are counted by
-compiling each model here, by the backend of torch.compile and from a file that PyTorch exported,
-and running it at several lengths against eager mode.
+First it is counted: kernels, operators in eager mode, compilations and differences, by compiling
+small models here, by the backend of torch.compile and from a file that PyTorch exported, and
+running them at several lengths against eager mode. Then larger ones are timed and their memory
+measured, against eager mode and Inductor (bench/model_speed.py).
+
+    ./dev bench models                         both; the second asks for a machine left alone
+    ./dev bench models --only counts           the first table; times nothing
+    ./dev bench models --only speed --models Qwen3 BERT
+                                               prints tables of these, and writes no document
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -16,11 +26,18 @@ from opweld.torch.account import GraphAccount
 from opweld.torch.backend import observing
 from opweld.torch.graph import CompiledGraph
 
-from bench.models.cache import ROOT
+from bench import model_speed
+from bench.document import replaced
+from bench.machine import describe_machine
+from bench.models.cache import BUILD, ROOT
 from bench.models.exported_transformers import compare_exported, kernels_of_last_layer
 from bench.models.small_transformers import BATCH, MODELS, make, result
 
 DOCUMENT = ROOT / "docs" / "models.md"
+
+RESULTS = BUILD / "bench" / "models.json"
+BEGIN = "<!-- What follows is written by ./dev bench models --only speed. -->"
+END = "<!-- What precedes is written by ./dev bench models --only speed. -->"
 
 HEAD = f"""# Models through torch.compile and ONNX
 
@@ -55,18 +72,112 @@ COLUMNS = (
 HEAD += f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
 
 
-def main() -> None:
-    """Writes the table, a row for each model."""
-    rows = []
-    for name in MODELS:
-        rows.append(row(name))
-        print(rows[-1], flush=True)
-    write(rows)
+def main(arguments: Sequence[str] = ()) -> None:
+    """Makes the tables that are asked for, and writes them into the document if they are whole."""
+    chosen = _parser().parse_args(arguments)
+    if chosen.only != "speed":
+        rows = []
+        for name in chosen.models:
+            rows.append(row(name))
+            print(rows[-1], flush=True)
+        if chosen.models == list(MODELS):
+            write(rows)
+    if chosen.only != "counts":
+        report = measure(chosen.models, chosen.threads, chosen.rounds)
+        chosen.json.parent.mkdir(parents=True, exist_ok=True)
+        chosen.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
+        print(measured_part(report))
+        if chosen.models == list(MODELS):
+            write_measured(report)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./dev bench models",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", choices=["counts", "speed"], help="one part of the document")
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        choices=list(MODELS),
+        default=list(MODELS),
+        metavar="NAME",
+        help=f"only these of {', '.join(MODELS)}; tables are printed, no document is written",
+    )
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--threads", type=int, default=cores, help=f"of each engine ({cores})")
+    parser.add_argument("--rounds", type=int, default=15, help="timed runs of each at most (15)")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        default=RESULTS,
+        help="where what was measured goes (default: build/bench/models.json)",
+    )
+    return parser
+
+
+def measure(names: Sequence[str], threads: int, rounds: int) -> dict:
+    """Times and memory of models, with the machine, as is written to the JSON file."""
+    machine = describe_machine()
+    speeds, memories = [], []
+    for name in names:
+        measured, memory = model_speed.measure_model(name, threads, rounds)
+        speeds += measured
+        memories += [memory] if memory is not None else []
+        print(model_speed.speed_table(measured), flush=True)
+    return {
+        "machine": machine,
+        "settings": {"threads": threads, "rounds": rounds},
+        **model_speed.as_json(speeds, memories),
+    }
+
+
+def measured_part(report: dict) -> str:
+    """The second part of the document, from what measure() gave."""
+    machine, sizes = report["machine"], model_speed.SIZES
+    speeds, memories = model_speed.from_json(report)
+    return f"""\
+## Time and memory
+
+`./dev bench models --only speed`, {report["settings"]["threads"]} threads, on
+{machine["processor"]} with {machine["cores"]} cores; when it began, {machine["load_before"]}
+processes wanted a core. Models have {sizes.layers} layers, {sizes.width} wide ({sizes.inner} within
+the feed-forward part, {sizes.experts} experts of {sizes.expert_inner}), and one input. Engines are
+in processes of their own and take turns run by run; each has the same threads and huge pages.
+Inductor has its weights frozen. All three compile for the very length (`dynamic=False`).
+
+- *length*: of tokens; `1 behind n` is one step of decoding with a static cache;
+- *compiling*: from the call of `torch.compile` to the first result, tracing included, with nothing
+  kept from before, in a process that has compiled one small layer already;
+- *running*: medians; *ratio to Inductor* below 1 says that Opweld is faster;
+- *difference*: of Opweld to eager mode, of any value, over the largest.
+
+{model_speed.speed_table(speeds)}
+
+What compiling and one run add to the memory that a process has in use once the model has run in
+eager mode, in MB, for a model and one of {model_speed.DEEPER} times the layers. The model keeps its
+own weights, since they are PyTorch's: Opweld frees nothing of them, and what it packs comes on top.
+*Held* is what stays, *peak* the most at once; *per byte* is how much each further byte of weights
+adds, what LLVM and its code take being the same for both: 1 is the packed weights and nothing else.
+
+{model_speed.memory_table(memories)}"""
 
 
 def write(rows: list[str], document: Path = DOCUMENT) -> None:
-    """The document with these rows."""
-    document.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+    """The document with these rows counted; what was measured stays."""
+    text = document.read_text(encoding="utf-8") if document.exists() else ""
+    _, begin, rest = text.partition(BEGIN)
+    measured = begin + rest if begin else f"{BEGIN}\n\n{END}\n"
+    document.write_text(HEAD + "\n".join(rows) + "\n\n" + measured, encoding="utf-8")
+
+
+def write_measured(report: dict, document: Path = DOCUMENT) -> None:
+    """The document with these measurements; what was counted stays."""
+    text = document.read_text(encoding="utf-8")
+    document.write_text(replaced(text, measured_part(report), BEGIN, END), encoding="utf-8")
 
 
 def row(name: str) -> str:
@@ -100,9 +211,7 @@ def exported_cells(name: str, accounts: list[GraphAccount]) -> list[str]:
     except ValueError as error:
         return [str(error), "-", "-"]
     traced = [kernel for segment in accounts[0].segments for kernel in segment.kernels]
-    # A layer that is called through a wrapper is known to the trace as its arguments.
-    named = [kernel for kernel in traced if not kernel["layer"].startswith("L.")]
-    layer = kernels_of_last_layer(named) or "-"
+    layer = kernels_of_last_layer(traced) or "-"
     return [str(len(file.kernels)), f"{layer} / {file.layer}", f"{file.difference:.1e}"]
 
 
@@ -129,7 +238,3 @@ def compare(name: str) -> tuple[list[CompiledGraph], float]:
             apart = (actual - expected).abs().max() / expected.abs().max()
             worst = max(worst, float(apart))
     return graphs, worst
-
-
-if __name__ == "__main__":
-    main()

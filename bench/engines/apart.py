@@ -93,7 +93,7 @@ class Apart(Engine):
             target=_serve, args=(theirs, *self._target, self._threads, log)
         )
         # The C library reads its settings as a program starts: they have to be there before.
-        with _environment(HUGE_PAGES):
+        with environment(HUGE_PAGES):
             self._process.start()
         theirs.close()
 
@@ -108,12 +108,14 @@ class LoadedApart(Loaded):
         outputs: dict,
         compile_seconds: float | None,
         peak_bytes: int | None,
+        held_bytes: int | None,
     ) -> None:
         self._engine = engine
         self._handle = handle
         self.outputs = outputs
         self.compile_seconds = compile_seconds
         self.peak_bytes = peak_bytes
+        self.held_bytes = held_bytes
 
     def run_once(self) -> float:
         """See the base class."""
@@ -128,7 +130,7 @@ class LoadedApart(Loaded):
 
 
 @contextmanager
-def _environment(settings: dict[str, str]) -> Iterator[None]:
+def environment(settings: dict[str, str]) -> Iterator[None]:
     """Variables for the processes that are started inside."""
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
@@ -165,7 +167,7 @@ def _serve(pipe: Connection, module: str, kind: str, threads: int, log: Path) ->
                 model, peak = load_with_peak(engine, argument)
                 handle = max(models, default=0) + 1
                 models[handle] = model
-                answer = (handle, model.outputs, model.compile_seconds, peak)
+                answer = (handle, model.outputs, model.compile_seconds, peak, model.held_bytes)
             elif what == "run":
                 answer = models[argument].run_once()
             else:
@@ -179,11 +181,16 @@ def _serve(pipe: Connection, module: str, kind: str, threads: int, log: Path) ->
 
 
 def load_with_peak(engine: Engine, task: Task) -> tuple[Loaded, int | None]:
-    """The loaded model, and by how much memory in use grew at most meanwhile."""
+    """The loaded model, and by how much memory in use grew at most meanwhile.
+
+    An engine that has measured that itself, from a better moment on, is believed.
+    """
     known = forget_peak()
     before = bytes_in_use()
     model = engine.load(task)
     peak = peak_bytes()
+    if model.peak_bytes is not None:
+        return model, model.peak_bytes
     if not known or before is None or peak is None:
         return model, None
     return model, max(0, peak - before)

@@ -13,141 +13,192 @@ from typing import Any
 import torch
 import transformers
 
-VOCABULARY = 128
-BATCH = 2
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a model of any family is made with."""
+
+    width: int = 64
+    inner: int = 128
+    """Of the feed-forward part."""
+    layers: int = 2
+    heads: int = 4
+    key_heads: int = 2
+    """Where a family shares keys and values among heads."""
+    experts: int = 4
+    expert_inner: int = 32
+    vocabulary: int = 128
+    positions: int = 128
+    window: int = 16
+    image: int = 32
+    """Pixels of a side, in patches of 8."""
+    source: int = 12
+    """Length of what a decoder attends to beside its own tokens."""
+    batch: int = 2
+
+
+SMALL = Sizes()
+BATCH = SMALL.batch
 
 Inputs = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
 class SmallModel:
-    """A family, and how its inputs are made for a length."""
+    """A family, and how a model and its inputs are made."""
 
     name: str
-    make: Callable[[], torch.nn.Module]
-    inputs: Callable[[int], Inputs]
+    make: Callable[[Sizes], torch.nn.Module]
+    inputs_of: Callable[[Sizes, int], Inputs]
     lengths: tuple[int, ...] = (9, 17, 40)
     """To compare at; images have one."""
     generates: bool = False
 
+    def inputs(self, length: int, sizes: Sizes = SMALL) -> Inputs:
+        """What the model is called with."""
+        return self.inputs_of(sizes, length)
 
-def _tokens(length: int) -> Inputs:
+
+def _tokens(sizes: Sizes, length: int) -> Inputs:
     generator = torch.Generator().manual_seed(length)
-    return {"input_ids": torch.randint(3, VOCABULARY, (BATCH, length), generator=generator)}
+    shape = (sizes.batch, length)
+    return {"input_ids": torch.randint(3, sizes.vocabulary, shape, generator=generator)}
 
 
-def _masked_tokens(length: int) -> Inputs:
-    mask = torch.ones(BATCH, length, dtype=torch.long)
-    mask[1, length // 2 :] = 0
-    return _tokens(length) | {"attention_mask": mask}
+def _masked_tokens(sizes: Sizes, length: int) -> Inputs:
+    mask = torch.ones(sizes.batch, length, dtype=torch.long)
+    mask[-1, length // 2 :] = 0
+    return _tokens(sizes, length) | {"attention_mask": mask}
 
 
-def _pixels(length: int) -> Inputs:
+def _pixels(sizes: Sizes, length: int) -> Inputs:
     generator = torch.Generator().manual_seed(length)
-    return {"pixel_values": torch.randn(BATCH, 3, 32, 32, generator=generator)}
+    shape = (sizes.batch, 3, sizes.image, sizes.image)
+    return {"pixel_values": torch.randn(shape, generator=generator)}
 
 
-def _decoder_inputs(length: int) -> Inputs:
+def _decoder_inputs(sizes: Sizes, length: int) -> Inputs:
     generator = torch.Generator().manual_seed(length)
-    return _tokens(length) | {
-        "encoder_hidden_states": torch.randn(BATCH, 12, 64, generator=generator)
+    shape = (sizes.batch, sizes.source, sizes.width)
+    return _tokens(sizes, length) | {
+        "encoder_hidden_states": torch.randn(shape, generator=generator)
     }
 
 
-def _decoder(name: str, **more: Any) -> Callable[[], torch.nn.Module]:
+def _decoder(name: str, more: Callable[[Sizes], dict[str, Any]] = lambda sizes: {}) -> Any:
     """A causal language model of a family that spells its configuration like Llama's."""
 
-    def make() -> torch.nn.Module:
+    def make(sizes: Sizes) -> torch.nn.Module:
         config = getattr(transformers, f"{name}Config")(
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            vocab_size=VOCABULARY,
-            max_position_embeddings=128,
-            **more,
+            hidden_size=sizes.width,
+            intermediate_size=sizes.inner,
+            num_hidden_layers=sizes.layers,
+            num_attention_heads=sizes.heads,
+            num_key_value_heads=sizes.key_heads,
+            vocab_size=sizes.vocabulary,
+            max_position_embeddings=sizes.positions,
+            **more(sizes),
         )
         return getattr(transformers, f"{name}ForCausalLM")(config)
 
     return make
 
 
-def _gpt2() -> torch.nn.Module:
+def _gpt2(sizes: Sizes) -> torch.nn.Module:
     config = transformers.GPT2Config(
-        n_embd=64, n_layer=2, n_head=4, n_positions=128, vocab_size=VOCABULARY,
-        bos_token_id=1, eos_token_id=2,
+        n_embd=sizes.width, n_layer=sizes.layers, n_head=sizes.heads,
+        n_positions=sizes.positions, vocab_size=sizes.vocabulary, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
     return transformers.GPT2LMHeadModel(config)
 
 
-def _encoder(name: str, **more: Any) -> Callable[[], torch.nn.Module]:
-    def make() -> torch.nn.Module:
-        sizes = {
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-        }
-        config = getattr(transformers, f"{name}Config")(**sizes | more)
+def _encoder(name: str, more: Callable[[Sizes], dict[str, Any]]) -> Any:
+    def make(sizes: Sizes) -> torch.nn.Module:
+        config = getattr(transformers, f"{name}Config")(
+            hidden_size=sizes.width,
+            intermediate_size=sizes.inner,
+            num_hidden_layers=sizes.layers,
+            num_attention_heads=sizes.heads,
+            **more(sizes),
+        )
         return getattr(transformers, f"{name}Model")(config)
 
     return make
 
 
-def _distilbert() -> torch.nn.Module:
+def _distilbert(sizes: Sizes) -> torch.nn.Module:
     config = transformers.DistilBertConfig(
-        dim=64, hidden_dim=128, n_layers=2, n_heads=4, vocab_size=VOCABULARY,
-        max_position_embeddings=128,
+        dim=sizes.width, hidden_dim=sizes.inner, n_layers=sizes.layers, n_heads=sizes.heads,
+        vocab_size=sizes.vocabulary, max_position_embeddings=sizes.positions,
     )  # fmt: skip
     return transformers.DistilBertModel(config)
 
 
-def _whisper_decoder() -> torch.nn.Module:
+def _whisper_decoder(sizes: Sizes) -> torch.nn.Module:
     config = transformers.WhisperConfig(
-        d_model=64, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=128,
-        vocab_size=VOCABULARY, max_target_positions=128, pad_token_id=0, bos_token_id=1,
-        eos_token_id=2, decoder_start_token_id=1,
+        d_model=sizes.width, decoder_layers=sizes.layers, decoder_attention_heads=sizes.heads,
+        decoder_ffn_dim=sizes.inner, vocab_size=sizes.vocabulary,
+        max_target_positions=sizes.positions, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        decoder_start_token_id=1,
     )  # fmt: skip
     return transformers.models.whisper.modeling_whisper.WhisperDecoder(config)
 
 
-_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
-_TEXT = {"vocab_size": VOCABULARY, "max_position_embeddings": 130}
-_IMAGE = {"image_size": 32, "patch_size": 8}
+def _text(sizes: Sizes) -> dict[str, Any]:
+    # RoBERTa's positions begin behind those of padding.
+    return {"vocab_size": sizes.vocabulary, "max_position_embeddings": sizes.positions + 2}
+
+
+def _image(sizes: Sizes) -> dict[str, Any]:
+    return {"image_size": sizes.image, "patch_size": 8}
+
+
+def _experts(sizes: Sizes) -> dict[str, Any]:
+    return {
+        "num_experts": sizes.experts,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": sizes.expert_inner,
+        "shared_expert_intermediate_size": 2 * sizes.expert_inner,
+    }
+
+
+def _mixtral(sizes: Sizes) -> dict[str, Any]:
+    return {"num_local_experts": sizes.experts, "num_experts_per_tok": 2}
+
 
 MODELS = {
     model.name: model
     for model in (
         SmallModel("Llama", _decoder("Llama"), _tokens, generates=True),
-        SmallModel("Mistral", _decoder("Mistral", sliding_window=16), _tokens),
+        SmallModel(
+            "Mistral", _decoder("Mistral", lambda sizes: {"sliding_window": sizes.window}), _tokens
+        ),
         SmallModel("Qwen2", _decoder("Qwen2"), _tokens),
-        SmallModel("Qwen3", _decoder("Qwen3", head_dim=16), _tokens, generates=True),
         SmallModel(
-            "Mixtral", _decoder("Mixtral", num_local_experts=4, num_experts_per_tok=2), _tokens
-        ),
-        SmallModel(
-            "Qwen2-MoE",
-            _decoder("Qwen2Moe", **_EXPERTS, shared_expert_intermediate_size=64),
+            "Qwen3",
+            _decoder("Qwen3", lambda sizes: {"head_dim": sizes.width // sizes.heads}),
             _tokens,
+            generates=True,
         ),
+        SmallModel("Mixtral", _decoder("Mixtral", _mixtral), _tokens),
+        SmallModel("Qwen2-MoE", _decoder("Qwen2Moe", _experts), _tokens),
         SmallModel("GPT-2", _gpt2, _tokens, generates=True),
-        SmallModel("BERT", _encoder("Bert", **_TEXT), _masked_tokens),
+        SmallModel("BERT", _encoder("Bert", _text), _masked_tokens),
         SmallModel("DistilBERT", _distilbert, _masked_tokens),
-        SmallModel("RoBERTa", _encoder("Roberta", **_TEXT), _masked_tokens),
-        SmallModel("ViT", _encoder("ViT", **_IMAGE), _pixels, lengths=(1,)),
-        SmallModel("CLIP text", _encoder("CLIPText", **_TEXT), _tokens),
-        SmallModel("CLIP vision", _encoder("CLIPVision", **_IMAGE), _pixels, lengths=(1,)),
+        SmallModel("RoBERTa", _encoder("Roberta", _text), _masked_tokens),
+        SmallModel("ViT", _encoder("ViT", _image), _pixels, lengths=(1,)),
+        SmallModel("CLIP text", _encoder("CLIPText", _text), _tokens),
+        SmallModel("CLIP vision", _encoder("CLIPVision", _image), _pixels, lengths=(1,)),
         SmallModel("Whisper decoder", _whisper_decoder, _decoder_inputs),
     )
 }
 
 
-def make(name: str) -> torch.nn.Module:
+def make(name: str, sizes: Sizes = SMALL) -> torch.nn.Module:
     """The model, seeded, ready for inference."""
     torch.manual_seed(0)
     transformers.logging.set_verbosity_error()
-    return MODELS[name].make().eval()
+    return MODELS[name].make(sizes).eval()
 
 
 def result(output: Any) -> torch.Tensor:

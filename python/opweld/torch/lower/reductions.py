@@ -200,7 +200,7 @@ def sort(
     *,
     stable: bool | None = None,
 ) -> tuple[GraphTensor, ...]:
-    """A selection of all elements: of equal ones the first comes first, whether asked for or not."""
+    """A selection of all elements, which is stable whether that was asked for or not."""
     if e.rank(x) == 0:
         return x, e.scalar(0, "i64")
     axis = e.axis(dim, e.rank(x))
