@@ -21,11 +21,11 @@
 // blocks hold beyond the length, does not matter.
 //
 // A row whose scores are all -inf, or that has no keys, gives zeros, and -inf for lse. A row with a
-// NaN or +inf score gives NaN, as softmax does. Hidden keys have no part in a row, whatever k and v
-// hold there. What becomes of NaN and infinities in v at other keys is not defined where their
-// weight is too small for the compute type. Scores and weights are computed in the compute type,
-// lse is of that type; the result is rounded once. Meaning as in ONNX Attention (opsets 23 to 25),
-// whose nonpad_kv_seqlen are the lengths.
+// NaN or +inf score gives NaN, as softmax does, or zeros if zero_nan_rows is 1. Hidden keys have no
+// part in a row, whatever k and v hold there. What becomes of NaN and infinities in v at other keys
+// is not defined where their weight is too small for the compute type. Scores and weights are
+// computed in the compute type, lse is of that type; the result is rounded once. Meaning as in ONNX
+// Attention (opsets 23 to 25), whose nonpad_kv_seqlen are the lengths.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -322,6 +322,7 @@ Status evaluate_attention(const EvalContext& context) {
   const std::int64_t key_heads = k.sizes()[1];
   const std::int64_t queries = q.sizes()[2];
   const std::int64_t keys = table == nullptr ? k.sizes()[2] : table->sizes()[1] * k.sizes()[2];
+  const bool zero_nan_rows = context.attributes.integer("zero_nan_rows", 0) != 0;
   const Mask mask(context.operands[kMask], {q.sizes()[0], query_heads, queries, keys});
 
   for (std::int64_t matrix = 0; matrix < q.sizes()[0] * query_heads; ++matrix) {
@@ -348,6 +349,7 @@ Status evaluate_attention(const EvalContext& context) {
       const auto [maximum, sum] = to_weights(scores);
       if (context.results.size() > 1) context.results[1].set_double(row, maximum + std::log(sum));
       if (sum == 0) continue;  // the result is zero from the start
+      if (zero_nan_rows && !std::isfinite(sum)) continue;
       // What they are divided by is the sum before that rounding.
       if (context.bf16_weight_keys > 0) {
         scores = bf16_weights(exact_scores, maximum, context.bf16_weight_keys);
@@ -382,7 +384,8 @@ std::span<const OpDef> attention_ops() {
                          {"window_left", AttributeKind::Integer, false},
                          {"window_right", AttributeKind::Integer, false},
                          {"softcap", AttributeKind::Real, false},
-                         {"lse", AttributeKind::Integer, false}},
+                         {"lse", AttributeKind::Integer, false},
+                         {"zero_nan_rows", AttributeKind::Integer, false}},
           .infer = infer_attention,
           .evaluate = evaluate_attention,
       },

@@ -310,6 +310,18 @@ TEST(Attention, ScoresThatAreNoNumbers) {
   expect_result(run_op("attention", {one, poisoned, v}, {}), DType::F32, {1, 1, 1, 1}, {kNaN});
 }
 
+TEST(Attention, RowsOfNaNAsZeros) {
+  const Tensor k = floats({1, 1, 2, 1}, {1, 2});
+  const Tensor v = floats({1, 1, 2, 1}, {1, 2});
+  const Tensor q = floats({1, 1, 4, 1}, {kNaN, kInf, -kInf, 0});
+  const Attributes guarded = {{"zero_nan_rows", std::int64_t{1}}};
+  expect_result(run_op("attention", {q, k, v}, guarded), DType::F32, {1, 1, 4, 1}, {0, 0, 0, 1.5});
+  // NaN of V is no NaN of the scores.
+  const Tensor poisoned = floats({1, 1, 2, 1}, {1, kNaN});
+  expect_result(run_op("attention", {q, k, poisoned}, guarded), DType::F32, {1, 1, 4, 1},
+                {0, 0, 0, kNaN});
+}
+
 TEST(Attention, LargeScoresDoNotOverflow) {
   const Tensor q = floats({1, 1, 1, 1}, {1000});
   const Tensor k = floats({1, 1, 2, 1}, {1000, 999});

@@ -315,7 +315,8 @@ std::string nan_guarded_text(const std::string& guard, const std::string& more =
 }
 
 TEST(RaiseAttention, RowsGuardedAgainstNaN) {
-  const std::string masked = "attention(%q, %0, %v, %m) {causal = \"none\", scale = 1.0}";
+  const std::string masked =
+      "attention(%q, %0, %v, %m) {causal = \"none\", scale = 1.0, zero_nan_rows = 1}";
   const std::string guard = "%n = is_nan(%p)\n %w = select(%n, %zero, %p)\n";
   EXPECT_EQ(attention_of(nan_guarded_text(guard)), masked);
   EXPECT_EQ(attention_of(nan_guarded_text("%n = is_nan(%p)\n %o = not(%n)\n"
@@ -335,6 +336,34 @@ TEST(RaiseAttention, RowsGuardedAgainstNaN) {
   ASSERT_TRUE(raise_attention(graph));
   expect_same(before, results_of(graph, inputs, true), 1e-9);
   EXPECT_EQ(before[0].get_double(0), 0);
+}
+
+// Rows that are hidden throughout, and rows with a score of NaN or +inf: zeros before and after.
+TEST(RaiseAttention, GuardsAgainstNaNHideAllOfIt) {
+  const std::string text = nan_guarded_text("%n = is_nan(%p)\n %w = select(%n, %zero, %p)\n");
+  const double kOdd[] = {std::numeric_limits<double>::quiet_NaN(),
+                         std::numeric_limits<double>::infinity(),
+                         -std::numeric_limits<double>::infinity()};
+  for (const double odd : kOdd) {
+    for (const std::size_t operand : {0, 1}) {
+      Graph graph = parse_graph(text).value();
+      auto inputs = random_inputs(graph, kSizes, {});
+      // The first row sees nothing, the others everything.
+      for (std::int64_t i = 0; i < inputs[3].num_elements(); ++i) inputs[3].set_int(i, i >= 7);
+      inputs[operand].set_double(inputs[operand].num_elements() - 1, odd);
+      const auto before = results_of(graph, inputs, true);
+      ASSERT_TRUE(raise_attention(graph));
+      ASSERT_NE(to_text(graph).find("zero_nan_rows = 1"), std::string::npos);
+      expect_same(before, results_of(graph, inputs, true), 1e-9);
+      for (std::int64_t i = 0; i < before[0].num_elements(); ++i) {
+        ASSERT_TRUE(std::isfinite(before[0].get_double(i)));
+      }
+    }
+  }
+  // Without a guard they are NaN.
+  Graph plain = parse_graph(nan_guarded_text("%w = mul(%p, %p)\n")).value();
+  ASSERT_TRUE(raise_attention(plain));
+  EXPECT_EQ(to_text(plain).find("zero_nan_rows"), std::string::npos);
 }
 
 TEST(RaiseAttention, RowsOfHalvesGuardedAgainstNaN) {

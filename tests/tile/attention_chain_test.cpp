@@ -120,6 +120,19 @@ TEST(AttentionChain, KeepsWhatIsHiddenOut) {
   runner.check(inputs);
 }
 
+TEST(AttentionChain, RowsOfNaNAsZeros) {
+  const GroupRunner runner(group({.attributes = ", zero_nan_rows = 1", .norm = true}),
+                           KernelKind::Chain);
+  ASSERT_EQ(runner.error(), "");
+  for (const double odd : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    std::vector<Tensor> inputs = runner.random_inputs({{"b", 2}, {"s", 150}});
+    for (std::int64_t i = 0; i < 3; ++i) {
+      inputs[0].set_double(inputs[0].num_elements() - 1 - 700 * i, odd);
+    }
+    runner.check(inputs);
+  }
+}
+
 // The same bits as a kernel of attention and one of the projection.
 TEST(AttentionChain, IsTheSameToTheBitWhenStrict) {
   for (const std::string dtype : {"f32", "bf16"}) {

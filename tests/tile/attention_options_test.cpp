@@ -235,6 +235,39 @@ TEST(AttentionOptions, HeadSizesOfEveryDtypeAndWidth) {
   }
 }
 
+// NaN and infinities in Q, K, V and a mask, with rows that are masked whole, in all forms of the
+// schedule: where keys are split and where they are not, with one vector of keys and with several.
+TEST(AttentionOptions, RowsOfNaNAsZeros) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  for (const std::string target : {"host", "host-avx512", "host-avx2"}) {
+    for (const std::string dtype : {"f32", "f16", "bf16"}) {
+      for (const std::string queries : {"1", "3", "s"}) {
+        const AttentionGroup options{.queries = queries,
+                                     .attributes = "causal = \"none\", zero_nan_rows = 1",
+                                     .mask = "f32[b, 1, " + queries + ", t]",
+                                     .dtype = dtype};
+        const GroupRunner group(options.text(), KernelKind::Attention, target);
+        for (const std::int64_t keys : {7, 300}) {
+          for (const double value : {kNaN, kInf, -kInf}) {
+            for (const char operand : {'q', 'k', 'v', 'm'}) {
+              std::vector<Tensor> inputs =
+                  attention_inputs(group, options, {.queries = count(queries), .keys = keys});
+              Tensor& tensor = inputs[options.place(operand)];
+              tensor.set_double(tensor.num_elements() / 2, value);
+              Tensor& mask = inputs[options.place('m')];
+              for (std::int64_t key = 0; key < keys; ++key) mask.set_double(key, -kInf);
+              SCOPED_TRACE(fmt::format("{} {} {} {}: {} in {}", target, dtype, queries, keys, value,
+                                       operand));
+              group.check(inputs);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 // NaN and infinity in K and V at keys that a row does not see, some of which other rows do see.
 TEST(AttentionOptions, WhatHiddenKeysHoldDoesNotReachARow) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

@@ -14,11 +14,11 @@ namespace opweld {
 
 namespace {
 
-// A softmax over the keys, and what its rows are guarded by; by itself, where they are 0 if it is
-// NaN.
+// A softmax over the keys, and what its rows are guarded by.
 struct Weights {
   Node* softmax = nullptr;
   const Value* guard = nullptr;  // rows where this is -inf throughout have weights of 0
+  bool zero_nan_rows = false;    // so have rows that are NaN
 };
 
 // x, if the value tells whether all of a row of x is -inf.
@@ -56,7 +56,7 @@ std::optional<Weights> softmax_over_keys(const Value* value) {
   if (softmax == nullptr) return std::nullopt;
   const std::int64_t axis = softmax->attributes().integer("axis", -1);
   const bool is_over_keys = axis == -1 || axis == value->rank() - 1;
-  return is_over_keys ? std::optional(Weights{softmax, nullptr}) : std::nullopt;
+  return is_over_keys ? std::optional(Weights{.softmax = softmax}) : std::nullopt;
 }
 
 // The softmax whose result, perhaps cast and guarded, is the value; nothing else may read it.
@@ -66,8 +66,10 @@ std::optional<Weights> match_weights(Value* value) {
   if (const Node* const selection = made_by(value, "select")) {
     if (Value* const guarded = guarded_against_nan(*selection)) {
       Value* const operand = half_cast_operand(guarded);
-      if (operand == nullptr) return softmax_over_keys(guarded);
-      return has_one_reader(operand) ? softmax_over_keys(operand) : std::nullopt;
+      if (operand != nullptr && !has_one_reader(operand)) return std::nullopt;
+      auto weights = softmax_over_keys(operand != nullptr ? operand : guarded);
+      if (weights) weights->zero_nan_rows = true;
+      return weights;
     }
     const Value* const guard = hidden_rows_of(selection->operand(0));
     if (guard == nullptr || uniform_value(selection->operand(1)) != 0.0) return std::nullopt;
@@ -107,10 +109,11 @@ std::optional<Heads> joined_heads(const Value* value) {
 
 class Raiser {
  public:
-  Raiser(Graph& graph, Node& output, AttentionScores scores)
+  Raiser(Graph& graph, Node& output, AttentionScores scores, bool zero_nan_rows)
       : graph_(graph),
         output_(output),
         scores_(std::move(scores)),
+        zero_nan_rows_(zero_nan_rows),
         attention_(graph, &output, raised_source(output, "Attention")),
         transposes_(graph, &output, raised_source(output, "Transpose")),
         reshapes_(graph, &output, raised_source(output, "Reshape")),
@@ -253,6 +256,7 @@ class Raiser {
     if (Value* const mask = combined_mask()) operands.push_back(mask);
     Attributes attributes = {{"scale", scale}, {"causal", scores_.causal}};
     if (scores_.softcap != 0) attributes.set("softcap", scores_.softcap);
+    if (zero_nan_rows_) attributes.set("zero_nan_rows", std::int64_t{1});
     Value* raised = attention_.op("attention", std::move(operands), std::move(attributes));
     if (!attention_.status()) return attention_.status();
     raised = casts_.cast(raised, replaced->dtype());
@@ -265,6 +269,7 @@ class Raiser {
   Graph& graph_;
   Node& output_;
   AttentionScores scores_;
+  bool zero_nan_rows_;
   Heads heads_;  // of operands of rank 3
   Builder attention_, transposes_, reshapes_, casts_, masks_;
 };
@@ -277,7 +282,7 @@ Status raise_attention(Graph& graph) {
     const auto weights = match_weights(node->operand(0));
     auto scores = weights ? match_scores(*weights) : std::nullopt;
     if (!scores) continue;
-    OPWELD_CHECK(Raiser(graph, *node, std::move(*scores)).raise());
+    OPWELD_CHECK(Raiser(graph, *node, std::move(*scores), weights->zero_nan_rows).raise());
   }
   return eliminate_dead_code(graph);
 }

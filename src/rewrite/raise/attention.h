@@ -22,8 +22,9 @@ namespace opweld {
 //
 // A row whose scores are all -inf is NaN in a softmax and zeros in ONNX's Attention; the raised
 // operator gives zeros, with or without a guard. A row of NaN for another reason, a score that is
-// NaN or +inf, stays NaN, where a guard that asks for NaN hides that. NaN and infinities of keys
-// that a mask hides by -inf, in their scores or in V, no longer reach the row.
+// NaN or +inf, stays NaN, or is zeros by zero_nan_rows behind a guard that asks for NaN. NaN and
+// infinities of keys that a mask hides by -inf, in their scores or in V, no longer reach the row,
+// nor do those in V where a guard makes all weights 0.
 Status raise_attention(Graph& graph);
 
 }  // namespace opweld

@@ -20,6 +20,7 @@
 // alone, so that no bit depends on how many threads there are.
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "ops/block_table.h"
 #include "tile/schedules/attention_form.h"
@@ -389,9 +390,8 @@ class AttentionEmitter {
     }
     if (outputs_.result.empty()) return {};
     return lowering_.vector("d", attention_.value_head, 2, [&](Expr d) -> Status {
-      const Expr empty = exprs_.binary(ExprKind::Eq, state.sum, zero());
       const Expr quotient = exprs_.binary(ExprKind::Div, state.weighted(d), state.sum);
-      Expr value = exprs_.select(empty, zero(), quotient);
+      Expr value = exprs_.select(gives_zeros(state.sum), zero(), quotient);
       if (lowering_.options().strict) {
         value = exprs_.store(value, attention_.node->result(0)->dtype());
       }
@@ -403,6 +403,16 @@ class AttentionEmitter {
       }
       return {};
     });
+  }
+
+  // Whether a row with this sum of weights is zeros: one without keys; if so asked, one with a
+  // score of NaN or +inf as well, of which the sum is NaN or +inf.
+  Expr gives_zeros(Expr sum) {
+    if (!attention_.zero_nan_rows) return exprs_.binary(ExprKind::Eq, sum, zero());
+    const Expr infinity = exprs_.constant(std::numeric_limits<double>::infinity(), DType::F32);
+    const Expr has_weight = exprs_.binary(ExprKind::Lt, zero(), sum);
+    const Expr is_finite = exprs_.binary(ExprKind::Lt, sum, infinity);
+    return exprs_.unary(ExprKind::Not, exprs_.binary(ExprKind::And, has_weight, is_finite));
   }
 
   void define(const Value* value, const Index& index, Expr element) {

@@ -38,6 +38,7 @@ Expected<Attention> attention_of(const Node& node) {
   attention.heads_per_group = floor_div(attention.q->shape()[1], attention.key_heads);
   attention.scale = attributes.real("scale", 1.0);
   attention.softcap = attributes.real("softcap", 0.0);
+  attention.zero_nan_rows = attributes.integer("zero_nan_rows", 0) != 0;
   attention.causal = attributes.text("causal", "none");
   attention.window_left = attributes.integer("window_left", -1);
   attention.window_right = attributes.integer("window_right", -1);

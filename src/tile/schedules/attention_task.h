@@ -25,6 +25,7 @@ struct Attention {
   Dim key_heads, heads_per_group;                      // Hkv, Hq / Hkv
   double scale;
   double softcap;
+  bool zero_nan_rows;
   std::string causal;
   std::int64_t window_left, window_right;
 
