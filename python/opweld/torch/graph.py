@@ -154,12 +154,18 @@ class CompiledGraph:
         return steps
 
     def _last_uses(self) -> list[list[Node]]:
-        """For every step, the values that nobody reads afterwards."""
+        """For every step, the values that nobody reads afterwards.
+
+        What only the step's own program reads is none of them: it never leaves the program.
+        """
         last: dict[Node, int] = {}
         for at, step in enumerate(self._order):
             nodes = [step] if isinstance(step, Node) else self.partition.rounds[step].compiled
+            inside = set() if isinstance(step, Node) else set(nodes)
             for node in nodes:
-                last.update(dict.fromkeys([node, *node.all_input_nodes], at))
+                given = [node] if any(user not in inside for user in node.users) else []
+                read = [each for each in node.all_input_nodes if each not in inside]
+                last.update(dict.fromkeys([*given, *read], at))
         for node in [*self.output.all_input_nodes, *self._attributes]:
             last.pop(node, None)
         # Feeds of sizes may read any input.
