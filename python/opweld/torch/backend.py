@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.source import LocalSource
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
@@ -66,13 +67,18 @@ def _static_inputs() -> set[int]:
 
 
 def _numbers(module: GraphModule) -> set[int]:
-    """Which of the traced inputs are numbers of Python, by their place.
+    """Which of the traced inputs are numbers that the model has, by their place.
 
     With `dynamic=True` PyTorch hands over every float that a module has, such as the epsilon of a
-    norm, as a tensor that it makes anew for each call.
+    norm, as a tensor that it makes anew for each call. Arguments of the call are none of these:
+    they are there to change.
     """
     inputs = [node.meta.get("grapharg") for node in module.graph.nodes if node.op == "placeholder"]
-    return {i for i, each in enumerate(inputs) if getattr(each, "pass_arg_as_tensor", False)}
+    return {
+        i
+        for i, each in enumerate(inputs)
+        if getattr(each, "pass_arg_as_tensor", False) and not isinstance(each.source, LocalSource)
+    }
 
 
 def backend(
