@@ -7,6 +7,7 @@
 
 #include "codegen/cpu/kernel.h"
 #include "fusion/plan_record.h"
+#include "fusion/plan_versions.h"
 #include "fusion/planner.h"
 #include "graph/text.h"
 #include "ops/builder.h"

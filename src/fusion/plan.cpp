@@ -46,6 +46,18 @@ bool FusionPlan::is_for(const Bindings& bindings) const {
                              [&](const SizeCondition& each) { return each.holds(bindings); });
 }
 
+void number_versions(std::span<FusionPlan> plans) {
+  if (plans.size() < 2) return;
+  std::vector<PlanSummary> versions;
+  for (const FusionPlan& plan : plans) {
+    versions.push_back({static_cast<std::int64_t>(plan.kernels.size()), plan.conditions});
+  }
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    plans[i].versions = versions;
+    plans[i].version = i;
+  }
+}
+
 Dim FusionPlan::bytes_read(const Kernel& kernel) {
   Dim total = 0;
   for (const Value* value : kernel.inputs) total += bytes_read_of(kernel, value);

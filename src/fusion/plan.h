@@ -1,6 +1,7 @@
 // The outcome of planning: which nodes share a kernel, and the verdict on every edge.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -95,13 +96,24 @@ struct SearchAccount {
   std::int64_t questions = 0;
 };
 
+// A plan as the others of its graph know it.
+struct PlanSummary {
+  std::int64_t kernels = 0;
+  std::vector<SizeCondition> conditions;
+};
+
 struct FusionPlan {
   FusionLevel level = FusionLevel::Auto;
   SearchAccount search;
   // Sound for any sizes, but meant for those at which all of these hold; empty: for any.
   std::vector<SizeCondition> conditions;
-  // Whether something was refused that pays where sizes are larger.
-  bool more_when_larger = false;
+  // Where a graph has several plans, all of them, in the order in which a run looks for the first
+  // that is for its sizes; and which of them this is. Empty: it is the only one.
+  std::vector<PlanSummary> versions;
+  std::size_t version = 0;
+  // The fewest rows of a task that a kernel asked for which was refused for having fewer, though
+  // larger sizes give it as many; 0: none did.
+  std::int64_t more_from_rows = 0;
   std::vector<Kernel> kernels;  // in execution order
   std::vector<Alias> aliases;   // in topological order
   std::vector<Verdict> verdicts;
@@ -114,6 +126,9 @@ struct FusionPlan {
 
   [[nodiscard]] bool is_for(const Bindings& bindings) const;
 };
+
+// Tells each of a graph's plans of all of them.
+void number_versions(std::span<FusionPlan> plans);
 
 // Fills inputs, constants, outputs, scope and label from the nodes.
 void complete_kernel(Kernel& kernel);

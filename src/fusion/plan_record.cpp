@@ -31,7 +31,7 @@ class Writer {
   }
 
   [[nodiscard]] Json operator()(const FusionPlan& plan) const {
-    Json json = {{"level", plan.level}, {"more_when_larger", plan.more_when_larger}};
+    Json json = {{"level", plan.level}, {"more_from_rows", plan.more_from_rows}};
     const SearchAccount& search = plan.search;
     json["search"] = {search.greedy_seconds, search.seconds,  search.regions,
                       search.improved,       search.siblings, search.statistics,
@@ -94,7 +94,7 @@ class Reader {
   [[nodiscard]] FusionPlan operator()(const Json& json) const {
     FusionPlan plan;
     plan.level = json.at("level").get<FusionLevel>();
-    plan.more_when_larger = json.at("more_when_larger").get<bool>();
+    plan.more_from_rows = json.at("more_from_rows").get<std::int64_t>();
     const Json& search = json.at("search");
     plan.search = {search.at(0).get<double>(), search.at(1).get<double>(),
                    search.at(2).get<int>(),    search.at(3).get<int>(),
@@ -194,7 +194,7 @@ std::string planning_key(const Graph& graph, const PlanOptions& options, std::st
       "plan\n{}\nlevel {} rules {} without{} nodes {} tensors {} nominal {} rows {} search {} "
       "questions {} {} chains {} {} {}\n{}{}",
       target_key(*options.target), static_cast<int>(options.level), static_cast<int>(options.rules),
-      without, options.max_nodes, options.max_tensors, options.nominal_size, options.many_rows,
+      without, options.max_nodes, options.max_tensors, options.nominal_size, options.rows_granted,
       options.search, options.search_questions, options.search_questions_of_node,
       options.attention_chains, options.chains_of_any_rows, more, to_text(graph),
       declarations_in(graph));
@@ -214,6 +214,7 @@ std::optional<std::vector<FusionPlan>> parse_plan_record(const Graph& graph,
     std::vector<FusionPlan> plans;
     for (const Json& each : Json::parse(text)) plans.push_back(read(each));
     if (plans.empty()) return std::nullopt;
+    number_versions(plans);
     return plans;
   } catch (const std::exception&) {
     return std::nullopt;

@@ -30,20 +30,22 @@ class Planner {
     FusionPlan plan;
     plan.level = options_.level;
     if (options_.level != FusionLevel::None) merge(plan);
-    const auto& refusals = merging_.refusals();
-    plan.more_when_larger = std::any_of(refusals.begin(), refusals.end(), [](const auto& each) {
-      return each.second.allowed_when_larger;
-    });
+    plan.more_from_rows = more_from_rows_;
     emit_kernels(plan);
-    if (options_.many_rows) emit_conditions(plan);
+    if (options_.rows_granted > 0) emit_conditions(plan);
     emit_verdicts(plan);
     return plan;
   }
 
  private:
-  // The same, knowing the graph's weights, and with an oracle that counts how often it is asked.
+  // The same, knowing the graph's weights, with an oracle that counts how often it is asked; and
+  // what rules say of rows is noted.
   PlanOptions counting(PlanOptions options) {
     options.model_weight_bytes = static_cast<double>(stored_weight_bytes(graph_));
+    options.on_more_rows_asked = [this](std::int64_t rows) {
+      const bool is_fewest = more_from_rows_ == 0 || rows < more_from_rows_;
+      if (is_fewest) more_from_rows_ = rows;
+    };
     if (!options.oracle) return options;
     options.oracle = [this, oracle = std::move(options.oracle)](const Kernel& kernel) {
       ++asked_;
@@ -100,11 +102,12 @@ class Planner {
       if (!made) continue;  // lowering it will say so
       auto condition = rows_asked_for(kernel, *made, options_);
       if (!condition) continue;
-      const auto is_same = [&](const SizeCondition& each) {
-        return each.size == condition->size && each.least == condition->least;
-      };
-      if (std::ranges::none_of(plan.conditions, is_same)) {
+      // Of those on the same size, the one that asks for most.
+      const auto same = std::ranges::find(plan.conditions, condition->size, &SizeCondition::size);
+      if (same == plan.conditions.end()) {
         plan.conditions.push_back(std::move(*condition));
+      } else if (same->least < condition->least) {
+        *same = std::move(*condition);
       }
     }
   }
@@ -160,6 +163,7 @@ class Planner {
   }
 
   std::int64_t asked_ = 0;  // of the oracle
+  std::int64_t more_from_rows_ = 0;
   const Graph& graph_;
   const PlanOptions options_;
   Merging merging_;
@@ -176,41 +180,6 @@ Expected<FusionPlan> plan_fusion(const Graph& graph, const PlanOptions& options)
     return fail("the fusion plan is unsound: {}", fault);
   }
   return plan;
-}
-
-namespace {
-
-// The fewest rows that a kernel of the plan asks for, if another asks for many times as many; else
-// 0.
-double asks_for_fewer(const FusionPlan& plan) {
-  constexpr double kManyTimes = 2;
-  const auto [fewest, most] = std::ranges::minmax(plan.conditions, {}, &SizeCondition::least);
-  const auto rows = static_cast<double>(fewest.least);
-  return static_cast<double>(most.least) >= kManyTimes * rows ? rows : 0;
-}
-
-}  // namespace
-
-Expected<std::vector<FusionPlan>> plan_versions(const Graph& graph, PlanOptions options) {
-  options.many_rows = false;
-  std::vector<FusionPlan> versions;
-  OPWELD_TRY(FusionPlan any_sizes, plan_fusion(graph, options));
-  if (any_sizes.more_when_larger) {
-    options.many_rows = true;
-    OPWELD_TRY(FusionPlan large_sizes, plan_fusion(graph, options));
-    // A merge that came before may have made one of the merges in question impossible.
-    if (!large_sizes.conditions.empty()) {
-      const double fewest = asks_for_fewer(large_sizes);
-      versions.push_back(std::move(large_sizes));
-      if (fewest > 0) {
-        options.rows_granted = fewest;
-        OPWELD_TRY(FusionPlan fewer_rows, plan_fusion(graph, options));
-        if (!fewer_rows.conditions.empty()) versions.push_back(std::move(fewer_rows));
-      }
-    }
-  }
-  versions.push_back(std::move(any_sizes));
-  return versions;
 }
 
 }  // namespace opweld

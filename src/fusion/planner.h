@@ -7,7 +7,7 @@
 // supplies it), so that planner and schedules cannot disagree.
 #pragma once
 
-#include <limits>
+#include <functional>
 
 #include "fusion/kernel_estimate.h"
 #include "fusion/plan.h"
@@ -26,11 +26,13 @@ struct PlanOptions {
   int max_tensors = 32;             // read and written by one kernel
   std::int64_t nominal_size = 128;  // stands for an unknown size in the cost model
   double model_weight_bytes = 0;    // of all matmuls of the graph; plan_fusion counts them
-  // Plan for sizes at which tasks have rows enough for what pays with many rows only; what that
-  // asks of the sizes becomes the plan's conditions.
-  bool many_rows = false;
-  // Of those, no more than so many are asked for.
-  double rows_granted = std::numeric_limits<double>::infinity();
+  // How many rows tasks have at the sizes that the plan is for, where only a run knows that: so
+  // many, as far as there can be. What that asks of the sizes becomes the plan's conditions. 0: as
+  // few as there can be; that plan is for any sizes.
+  double rows_granted = 0;
+  // Told of each chain that is refused for having too few rows, though larger sizes give it enough,
+  // how many that are.
+  std::function<void(std::int64_t rows)> on_more_rows_asked;
   // Look for a better plan than the greedy one.
   bool search = true;
   // How many questions that may ask the oracle: so many, and so many for each node. Questions are
@@ -44,10 +46,5 @@ struct PlanOptions {
 };
 
 Expected<FusionPlan> plan_fusion(const Graph& graph, const PlanOptions& options);
-
-// The plans for a graph whose sizes are not all known: where larger sizes pay for what smaller ones
-// do not, one for these, one for fewer rows where some kernels ask for far fewer than others, and
-// then one for any; else that one alone. A run takes the first that is for its sizes.
-Expected<std::vector<FusionPlan>> plan_versions(const Graph& graph, PlanOptions options);
 
 }  // namespace opweld

@@ -1,5 +1,7 @@
 #include "fusion/statistics.h"
 
+#include <algorithm>
+
 #include "fusion/group_cost.h"
 
 namespace opweld {
@@ -7,15 +9,18 @@ namespace opweld {
 namespace {
 
 // Unknown sizes are those that the plan is for: nominal ones; but where larger ones have a plan of
-// their own, in which the two are a chain, it is the smallest that are left. A size is 1 for most
-// of the time that text is generated.
+// their own, in which the two are a chain, it is the smallest that are left: those that give as
+// many rows as the plan was granted. Of a plan for any that is 1, as it is for most of the time
+// that text is generated.
 PlanOptions at_sizes_of_plan(const PlanOptions& options, const Merging& merging, const Edge& edge) {
-  constexpr std::int64_t kSmallest = 1;
   PlanOptions judged = options;
   const auto refusal = merging.refusals().find(edge);
-  const bool is_for_small = !options.many_rows && refusal != merging.refusals().end() &&
-                            refusal->second.allowed_when_larger;
-  if (is_for_small) judged.nominal_size = kSmallest;
+  const bool is_for_small =
+      refusal != merging.refusals().end() && refusal->second.allowed_when_larger;
+  if (!is_for_small) return judged;
+  const double smallest = std::max(1.0, options.rows_granted * options.target->cores);
+  const auto nominal = static_cast<double>(options.nominal_size);
+  judged.nominal_size = static_cast<std::int64_t>(std::min(smallest, nominal));
   return judged;
 }
 

@@ -147,9 +147,9 @@ Json traffic_json(const Traffic& traffic) {
           {"written_bytes", traffic.written_bytes}};
 }
 
-Expected<Json> conditions_json(const FusionPlan& plan, const Bindings& bindings) {
+Expected<Json> conditions_json(std::span<const SizeCondition> asked, const Bindings& bindings) {
   Json conditions = Json::array();
-  for (const SizeCondition& each : plan.conditions) {
+  for (const SizeCondition& each : asked) {
     OPWELD_TRY(const std::int64_t value, each.size.evaluate(bindings));
     conditions.push_back({{"what", each.what},
                           {"size", each.size.to_string()},
@@ -157,6 +157,17 @@ Expected<Json> conditions_json(const FusionPlan& plan, const Bindings& bindings)
                           {"value", value}});
   }
   return conditions;
+}
+
+// In the order in which a run looks for the first that is for its sizes.
+Expected<Json> versions_json(const FusionPlan& plan, const Bindings& bindings) {
+  Json versions = Json::array();
+  for (std::size_t i = 0; i < plan.versions.size(); ++i) {
+    Json version = {{"kernels", plan.versions[i].kernels}, {"chosen", i == plan.version}};
+    OPWELD_TRY(version["conditions"], conditions_json(plan.versions[i].conditions, bindings));
+    versions.push_back(std::move(version));
+  }
+  return versions;
 }
 
 Expected<Json> kernels_json(const FusionPlan& plan, const Bindings& bindings,
@@ -305,6 +316,34 @@ std::vector<std::string> conditions_log(const FusionPlan& plan, const Bindings& 
   return lines;
 }
 
+std::string version_text(const FusionPlan& plan, const Bindings& bindings) {
+  if (plan.versions.empty()) return "";
+  std::vector<std::string> asked;
+  for (const SizeCondition& each : plan.conditions) {
+    const auto value = each.size.evaluate(bindings);
+    asked.push_back(fmt::format("{} {} or more{}", each.least, each.what,
+                                value ? fmt::format(", {} here", *value) : ""));
+  }
+  return fmt::format("plan {} of {}, for {}", plan.version + 1, plan.versions.size(),
+                     asked.empty() ? "any other sizes" : fmt::format("{}", fmt::join(asked, " and ")));
+}
+
+std::string versions_log(const FusionPlan& plan) {
+  if (plan.versions.empty()) return "";
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < plan.versions.size(); ++i) {
+    const auto& [kernels, conditions] = plan.versions[i];
+    std::vector<std::string> asked;
+    for (const SizeCondition& each : conditions) {
+      asked.push_back(fmt::format("{} {}", each.least, each.what));
+    }
+    texts.push_back(fmt::format(
+        "{}{}{} {}", kernels, i == 0 ? " kernels" : "", i == plan.version ? " (this one)" : "",
+        asked.empty() ? "for any other sizes" : fmt::format("from {} on", fmt::join(asked, " and "))));
+  }
+  return fmt::format("{} plans: {}", texts.size(), fmt::join(texts, ", "));
+}
+
 std::string search_log(const FusionPlan& plan) {
   constexpr double kMilli = 1e3;
   const SearchAccount& search = plan.search;
@@ -327,7 +366,8 @@ Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindi
   result["level"] = to_string(plan.level);
   result["sizes"] = Json::object();
   for (const auto& [name, value] : bindings) result["sizes"][name] = value;
-  OPWELD_TRY(result["conditions"], conditions_json(plan, bindings));
+  OPWELD_TRY(result["conditions"], conditions_json(plan.conditions, bindings));
+  OPWELD_TRY(result["versions"], versions_json(plan, bindings));
   result["search"] = {{"greedy_seconds", plan.search.greedy_seconds},
                       {"seconds", plan.search.seconds},
                       {"regions", plan.search.regions},

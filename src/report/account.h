@@ -40,6 +40,16 @@ std::string_view layer_of(const Kernel& kernel);
 // condition of the plan.
 std::vector<std::string> conditions_log(const FusionPlan& plan, const Bindings& bindings);
 
+// Where sizes decide which of several plans is run, which of them this is: "plan 2 of 3, for 24
+// rows of a task of FusedKernel_1 or more, 64 here", "plan 3 of 3, for any other sizes". Empty
+// where there is one.
+std::string version_text(const FusionPlan& plan, const Bindings& bindings);
+
+// What the others have: "3 plans: 14 kernels from 80 rows of a task of FusedKernel_3 on, 20 (this
+// one) from 24 rows of a task of FusedKernel_1 on, 44 for any other sizes". Empty where there is
+// one.
+std::string versions_log(const FusionPlan& plan);
+
 // What the search for a better plan than the greedy one came to, by the kernel model with unknown
 // sizes at nominal ones; in one line.
 std::string search_log(const FusionPlan& plan);

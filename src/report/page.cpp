@@ -112,6 +112,7 @@ Expected<std::string> page_json(const PageContent& content) {
   Json result = {{"opweld", content.version},         {"model", content.model},
                  {"graph", content.imported->name()}, {"level", to_string(plan.level)},
                  {"sizes", Json::object()},           {"repeats", content.repeats}};
+  result["plan"] = version_text(plan, content.sizes);
   for (const auto& [name, size] : content.sizes) result["sizes"][name] = size;
   result["target"] = target_json(content.target, content.executable->threads());
   OPWELD_TRY(result["before"], imported_graph_json(*content.imported, plan, content.sizes));

@@ -100,6 +100,12 @@ PlanDiff compare_plans(const PlanRecord& before, const PlanRecord& after) {
   if (before.level != after.level) {
     diff.figures.push_back({"fusion", before.level, after.level});
   }
+  if (before.version != after.version) {
+    const auto text = [](const std::string& version) {
+      return version.empty() ? "the only one" : version;
+    };
+    diff.figures.push_back({"plan", text(before.version), text(after.version)});
+  }
   add_figures(diff, before.sizes, after.sizes, "size ");
   add_figures(diff, before.totals, after.totals, "");
   for (PlanDiff::Regrouping& group : groups_of(before, after)) {

@@ -87,6 +87,19 @@ void read_edges(Reader& reader, const Json& json, PlanRecord& record) {
   }
 }
 
+// Of all plans of the graph, as accounts tell of them since there may be several.
+std::string version_of(const Json& json) {
+  const auto versions = json.find("versions");
+  if (versions == json.end() || !versions->is_array()) return "";
+  for (std::size_t i = 0; i < versions->size(); ++i) {
+    const Json& version = (*versions)[i];
+    if (version.is_object() && version.value("chosen", Json()) == Json(true)) {
+      return fmt::format("{} of {}", i + 1, versions->size());
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 bool PlanRecord::Kernel::equals(const Kernel& other) const {
@@ -108,6 +121,7 @@ Expected<PlanRecord> parse_plan_record(std::string_view text, std::string_view n
   Reader reader;
   PlanRecord record;
   record.level = reader.text(json, "level");
+  record.version = version_of(json);
   record.sizes = reader.numbers(json, "sizes");
   record.totals = reader.numbers(json, "totals");
   for (const Json& kernel : reader.list(json, "kernels")) {

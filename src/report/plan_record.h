@@ -38,6 +38,7 @@ struct PlanRecord {
   };
 
   std::string level;
+  std::string version;  // "2 of 3"; empty: the graph has one plan
   std::map<std::string, std::int64_t> sizes;
   std::vector<Kernel> kernels;
   std::map<EdgeName, Verdict> edges;

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <deque>
 #include <map>
 #include <optional>
@@ -192,6 +193,16 @@ std::string whereabouts(const FusionPlan& plan, const Found& found) {
   return fmt::format("runs in {} together with {}", described(*kernels.front()), quoted(others));
 }
 
+// Where sizes decide which of several plans is run, the answer is that of one of them.
+Answer of_plan(Answer answer, const PlannedModel& model) {
+  const std::string version = version_text(model.plan, model.bindings);
+  if (version.empty()) return answer;
+  char& first = answer.happened.front();
+  first = static_cast<char>(std::tolower(static_cast<unsigned char>(first)));
+  answer.happened = fmt::format("In {}: {}", version, answer.happened);
+  return answer;
+}
+
 // ---- one operator ----
 
 struct KeptEdges {
@@ -285,8 +296,12 @@ class Pair {
       std::swap(a_, b_);
       way = flow.way(a_.nodes, b_.nodes);
     }
-    if (way.empty()) return no_way();
-    return way.size() == 1 ? neighbours(*way.front()) : distant(way);
+    if (way.empty()) {
+      OPWELD_TRY(Answer apart, no_way());
+      return of_plan(std::move(apart), model_);
+    }
+    OPWELD_TRY(Answer found, way.size() == 1 ? neighbours(*way.front()) : distant(way));
+    return of_plan(std::move(found), model_);
   }
 
  private:
@@ -398,7 +413,7 @@ Expected<Answer> why_there(const PlannedModel& model, std::string_view name) {
   answer.rule = rules_for(kept, found.nodes);
   answer.change = remedies_for(kept);
   if (!kept.edges.empty()) answer.code = reason(kept.edges.front()->code).name;
-  return answer;
+  return of_plan(std::move(answer), model);
 }
 
 Expected<Answer> why_together(const PlannedModel& model, std::string_view a, std::string_view b) {

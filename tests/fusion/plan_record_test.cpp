@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "fusion/plan_versions.h"
 #include "fusion/planning.h"
 #include "fusion/random_model.h"
 
@@ -35,7 +36,7 @@ void expect_equal(const Kernel& a, const Kernel& b) {
 
 void expect_equal(const FusionPlan& a, const FusionPlan& b) {
   EXPECT_EQ(a.level, b.level);
-  EXPECT_EQ(a.more_when_larger, b.more_when_larger);
+  EXPECT_EQ(a.more_from_rows, b.more_from_rows);
   EXPECT_EQ(a.search.greedy_seconds, b.search.greedy_seconds);
   EXPECT_EQ(a.search.seconds, b.search.seconds);
   EXPECT_EQ(a.search.regions, b.search.regions);

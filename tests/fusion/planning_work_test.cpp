@@ -1,5 +1,7 @@
 // Planning asks schedules as many questions as a graph has nodes, times a number; not seconds but
 // questions are counted, so that it is the same wherever it runs.
+#include <cmath>
+
 #include "fusion/planning.h"
 #include "fusion/random_model.h"
 
@@ -21,7 +23,7 @@ Asked planned(const Graph& graph, std::int64_t budget = PlanOptions().search_que
   Asked asked;
   PlanOptions options;
   options.target = &target;
-  options.many_rows = true;
+  options.rows_granted = HUGE_VAL;
   options.search_questions = budget;
   options.search_questions_of_node = of_node;
   options.oracle = remembered([&](const Graph& group, KernelKind kind) {

@@ -32,7 +32,7 @@ TEST(Statistics, OfFewRowsAndOfAnyNumberGoIntoTheMatmul) {
   const PlannedGraph any(projection("s"));
   EXPECT_EQ(any.text(), kOneKernel);
   EXPECT_EQ(any.plan().search.statistics, 1);
-  EXPECT_TRUE(any.plan().more_when_larger) << "many rows are a chain";
+  EXPECT_GT(any.plan().more_from_rows, 0) << "many rows are a chain";
   EXPECT_EQ(any.edge("h", "q"), "fused");
 }
 

@@ -119,6 +119,7 @@ struct ExplainCommand {
     if (target.planned_only) fmt::print("{}.\n", planned_note(target));
     OPWELD_CHECK(print_kernels(plan, sizes, subject.launches));
     for (const std::string& line : conditions_log(plan, sizes)) fmt::print("{}\n", line);
+    if (const std::string text = versions_log(plan); !text.empty()) fmt::print("{}\n", text);
     if (level == FusionLevel::Auto) fmt::print("{}\n", search_log(plan));
     OPWELD_CHECK(print_log(plan, sizes));
     for (const std::string& line : subject.tuning) fmt::print("{}\n", line);

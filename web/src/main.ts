@@ -39,6 +39,7 @@ function conditions(report: Report): string {
   const parts = [
     `fusion ${report.level}`,
     ...sizes,
+    ...(report.plan === "" ? [] : [report.plan]),
     target.model || target.name,
     plural(target.threads, "thread"),
   ];

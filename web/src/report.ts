@@ -6,6 +6,8 @@ export interface Report {
   graph: string;
   level: string;
   sizes: Record<string, number>;
+  /** Where sizes decide which of several plans is run, which of them this is; empty: there is one. */
+  plan: string;
   /** Runs that times are the median of; 0: nothing was measured. */
   repeats: number;
   target: Target;

@@ -9,6 +9,7 @@ export function sampleReport(parts: Partial<Report>): Report {
     graph: "sample",
     level: "auto",
     sizes: {},
+    plan: "",
     repeats: 0,
     target: {
       name: "host",

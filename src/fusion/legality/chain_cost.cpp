@@ -46,9 +46,18 @@ struct TaskTimes {
 
 // Rows of a task at the sizes that the plan is for.
 double rows_of_plan(const Dim& rows, const PlanOptions& options) {
-  if (!options.many_rows) return nominal_value(rows, kSmallest);
-  const double most = nominal_value(rows, kMany);
-  return rows.is_constant() ? most : std::min(most, options.rows_granted);
+  return std::max(nominal_value(rows, kSmallest),
+                  std::min(nominal_value(rows, kMany), options.rows_granted));
+}
+
+// Whether the task has rows enough; where it has not, and would at larger sizes, that is told.
+bool has_enough(const Dim& rows, const TaskTimes& times, const PlanOptions& options) {
+  if (rows_of_plan(rows, options) >= times.least_rows()) return true;
+  const bool when_larger = nominal_value(rows, kMany) >= times.least_rows();
+  if (when_larger && options.on_more_rows_asked) {
+    options.on_more_rows_asked(static_cast<std::int64_t>(times.least_rows()));
+  }
+  return false;
 }
 
 // Absent where nothing is known of the kernel, or nothing is computed, or it does not matter.
@@ -76,8 +85,8 @@ Legality check_chain_cost(const MergeCandidate& candidate, const KernelEstimate&
   if (kernel.pressure.rows_per_task == Dim(0)) return std::nullopt;
   const auto times = times_of(candidate.merged, kernel, options);
   if (!times) return std::nullopt;
+  if (has_enough(kernel.pressure.rows_per_task, *times, options)) return std::nullopt;
   const double rows = rows_of_plan(kernel.pressure.rows_per_task, options);
-  if (rows >= times->least_rows()) return std::nullopt;
   const bool when_larger =
       nominal_value(kernel.pressure.rows_per_task, kMany) >= times->least_rows();
   constexpr double kMicro = 1e6;
@@ -97,7 +106,7 @@ bool has_rows_that_pay(const Kernel& chain, const KernelEstimate& estimate,
   const Dim& rows = estimate.pressure.rows_per_task;
   if (rows == Dim(0)) return true;
   const auto times = times_of(chain, estimate, options);
-  return !times || rows_of_plan(rows, options) >= times->least_rows();
+  return !times || has_enough(rows, *times, options);
 }
 
 std::optional<SizeCondition> rows_asked_for(const Kernel& kernel, const KernelEstimate& estimate,

@@ -13,7 +13,7 @@ namespace opweld {
 struct Refusal {
   ReasonCode code;
   std::string detail;
-  bool allowed_when_larger = false;  // by a plan for larger sizes (PlanOptions::many_rows)
+  bool allowed_when_larger = false;  // by a plan for larger sizes (PlanOptions::rows_granted)
 };
 
 // Absent: allowed.
