@@ -42,20 +42,27 @@ bool is_better(const Version& more_rows, const Version& fewer_rows) {
   return more_rows.moved_bytes < fewer_rows.moved_bytes * (1 - kMargin);
 }
 
-// What chains ask for that are made though they ask for a little more.
-void begin_at(FusionPlan& plan, std::int64_t from_rows) {
-  for (SizeCondition& each : plan.conditions) each.least = std::min(each.least, from_rows);
+bool is_alike(std::int64_t rows, std::int64_t from_rows) {
+  return static_cast<double>(rows) <= kAlike * static_cast<double>(from_rows);
 }
 
-// Leaves the version out whose sizes lose least by the plan below it. `versions` are by rows, those
-// for any sizes first.
+// The plan is for so many rows, though some of its chains ask for a little more. Returns the rows
+// from which on it is for a run: more where chains were granted any number.
+std::int64_t begin_at(FusionPlan& plan, std::int64_t from_rows) {
+  std::int64_t most = from_rows;
+  for (SizeCondition& each : plan.conditions) {
+    if (is_alike(each.least, from_rows)) each.least = std::min(each.least, from_rows);
+    most = std::max(most, each.least);
+  }
+  return most;
+}
+
+// Leaves the version out whose sizes lose least by the plan below it. `versions` are by rows: the
+// first is for any sizes, and the last for all that are larger, so that both stay.
 void leave_one_out(std::vector<Version>& versions) {
-  std::size_t least = 0;
+  std::size_t least = 1;
   double least_loss = HUGE_VAL;
-  for (std::size_t i = 1; i < versions.size(); ++i) {
-    const bool is_last = i + 1 == versions.size();
-    // The last serves all that is larger, which is as much as nothing else.
-    if (is_last) break;
+  for (std::size_t i = 1; i + 1 < versions.size(); ++i) {
     const double kernels = static_cast<double>(versions[i - 1].plan.kernels.size()) -
                            static_cast<double>(versions[i].plan.kernels.size());
     const double reach = std::log(static_cast<double>(versions[i + 1].from_rows) /
@@ -76,9 +83,9 @@ Expected<std::vector<FusionPlan>> plan_versions(const Graph& graph, PlanOptions 
     const double granted = kAlike * static_cast<double>(from_rows);
     options.rows_granted = tries < kMostTries ? granted : std::numeric_limits<double>::infinity();
     OPWELD_TRY(FusionPlan plan, plan_fusion(graph, options));
-    begin_at(plan, from_rows);
     const std::int64_t next = plan.more_from_rows;
     Version version{std::move(plan), from_rows, 0};
+    version.from_rows = begin_at(version.plan, from_rows);
     if (next > 0 || !versions.empty()) {
       version.moved_bytes = moved_bytes(version.plan, options.nominal_size);
     }

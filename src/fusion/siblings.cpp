@@ -40,13 +40,24 @@ bool takes_no_longer(const Group& first, const Group& second, const Groups& grou
          group_cost(first, options).seconds + group_cost(second, options).seconds;
 }
 
+// At the sizes that unknown ones are taken for, or at the smallest: the model asks of each kernel
+// whether what it passes on has room in the caches, and two that follow each other, each of which
+// has room, need as much of it as one in their place.
+bool is_worthwhile(const Group& first, const Group& second, const Groups& groups,
+                   const PlanOptions& options) {
+  if (takes_no_longer(first, second, groups, options)) return true;
+  PlanOptions smallest = options;
+  smallest.nominal_size = 1;
+  return takes_no_longer(first, second, groups, smallest);
+}
+
 int merge_readers(const Value& value, const PlanOptions& options, Merging& merging) {
   int merged = 0;
   std::vector<Group*> readers = readers_of(value, merging.groups());
   for (std::size_t i = 0; i < readers.size(); ++i) {
     for (std::size_t j = i + 1; j < readers.size(); ++j) {
       if (!merging.may_be_siblings(*readers[i], *readers[j])) continue;
-      if (!takes_no_longer(*readers[i], *readers[j], merging.groups(), options)) continue;
+      if (!is_worthwhile(*readers[i], *readers[j], merging.groups(), options)) continue;
       if (!merging.merge_siblings(*readers[i], *readers[j], &value)) continue;
       ++merged;
       break;  // the second one has both now

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <thread>
 
 #include "compile.h"
@@ -30,6 +31,30 @@ std::string feed_forward(const std::string& range = "") {
     %r = add(%d, %x)
     %y = rms_norm(%r, %h) {axis = -1, epsilon = 1e-06}
     return %y as "y"
+  })";
+}
+
+// A narrow norm with its matmuls asks for fewer rows than a feed-forward twelve times as wide;
+// sizes between have the kernel of the one, and those of the other apart.
+std::string three_versions() {
+  return R"(graph g(%x: f32[s, 32], %g: f32[32], %h: f32[384]) {
+    %v = constant {value = f32[32, 32] random 1}
+    %w = constant {value = f32[32, 32] random 2}
+    %u = constant {value = f32[384, 1536] random 3}
+    %d = constant {value = f32[1536, 384] random 4}
+    %a = matmul(%x, %v)
+    %b = exp(%a)
+    %c = matmul(%b, %w)
+    %n = rms_norm(%c, %g) {axis = -1, epsilon = 1e-06}
+    %i, %j = top_k(%n) {axis = 1, k = <32>, largest = 1, sorted = 1}
+    %e = expand(%i) {shape = <12, s, 32>}
+    %t = transpose(%e) {permutation = [1, 0, 2]}
+    %r = reshape(%t) {shape = <s, 384>}
+    %p = matmul(%r, %u)
+    %q = silu(%p)
+    %y = matmul(%q, %d)
+    %z = rms_norm(%y, %h) {axis = -1, epsilon = 1e-06}
+    return %z as "z"
   })";
 }
 
@@ -202,6 +227,49 @@ TEST(PlanVersions, TheAccountSaysWhatThePlanIsFor) {
   EXPECT_THAT(explain_json(model.plan(few), few, {}).value(), HasSubstr(R"("conditions":[],)"));
 }
 
+TEST(PlanVersions, TheAccountTellsOfAllOfThem) {
+  const Executable model = compiled_as(feed_forward(), FusionLevel::Auto);
+  const std::int64_t least = rows_asked_for();
+  const std::size_t apart = model.plan().kernels.size();
+  const Bindings few = {{"b", 2}, {"s", 3}};
+  const Bindings many = {{"b", 2}, {"s", enough_rows()}};
+  EXPECT_EQ(versions_log(model.plan(few)),
+            fmt::format("2 plans: 1 kernels from {} rows of a task of FusedKernel_0 on, {} (this "
+                        "one) for any other sizes",
+                        least, apart));
+  EXPECT_EQ(version_text(model.plan(few), few), "plan 2 of 2, for any other sizes");
+  EXPECT_THAT(version_text(model.plan(many), many),
+              ::testing::MatchesRegex(fmt::format(
+                  "plan 1 of 2, for {} rows of a task of FusedKernel_0 or more, [0-9]+ here", least)));
+  const std::string json = explain_json(model.plan(few), few, {}).value();
+  EXPECT_THAT(json, HasSubstr(R"("versions":[{"kernels":1,"chosen":false,"conditions":[{)"));
+  EXPECT_THAT(json, HasSubstr(fmt::format(
+                        R"({{"kernels":{},"chosen":true,"conditions":[]}}])", apart)));
+  std::string fixed = feed_forward();
+  fixed.replace(fixed.find("b, s"), 4, "4000");
+  const Executable alone = compiled_as(fixed, FusionLevel::Auto);
+  EXPECT_EQ(versions_log(alone.plan()), "");
+  EXPECT_EQ(version_text(alone.plan(), {}), "");
+  EXPECT_THAT(explain_json(alone.plan(), {}, {}).value(), HasSubstr(R"("versions":[],)"));
+}
+
+// A kernel that several plans have is machine code once.
+TEST(PlanVersions, ShareTheCodeOfEqualKernels) {
+  const Executable model = compiled_as(three_versions(), FusionLevel::Auto);
+  ASSERT_THAT(model.versions(), SizeIs(3));
+  std::map<std::string, const void*> code;
+  std::size_t kernels = 0;
+  for (const PlanVersion& version : model.versions()) {
+    for (const ExecutableKernel& kernel : version.kernels) {
+      if (kernel.program == nullptr) continue;
+      ++kernels;
+      const auto [known, is_new] = code.emplace(to_text(*kernel.program), kernel.code.get());
+      EXPECT_EQ(known->second, kernel.code.get());
+    }
+  }
+  EXPECT_LT(code.size(), kernels) << "no two plans have a kernel in common";
+}
+
 TEST(PlanVersions, ADumpTellsThemApart) {
   CompileOptions options;
   std::string dumped;
@@ -213,29 +281,8 @@ TEST(PlanVersions, ADumpTellsThemApart) {
                                 "for any other sizes:\n"));
 }
 
-// A narrow norm with its matmuls asks for fewer rows than a feed-forward twelve times as wide;
-// sizes between have the kernel of the one, and those of the other apart.
 TEST(PlanVersions, AreThreeWhereSomeKernelsAskForFarFewerRows) {
-  const Executable model = compiled_as(R"(graph g(%x: f32[s, 32], %g: f32[32], %h: f32[384]) {
-    %v = constant {value = f32[32, 32] random 1}
-    %w = constant {value = f32[32, 32] random 2}
-    %u = constant {value = f32[384, 1536] random 3}
-    %d = constant {value = f32[1536, 384] random 4}
-    %a = matmul(%x, %v)
-    %b = exp(%a)
-    %c = matmul(%b, %w)
-    %n = rms_norm(%c, %g) {axis = -1, epsilon = 1e-06}
-    %i, %j = top_k(%n) {axis = 1, k = <32>, largest = 1, sorted = 1}
-    %e = expand(%i) {shape = <12, s, 32>}
-    %t = transpose(%e) {permutation = [1, 0, 2]}
-    %r = reshape(%t) {shape = <s, 384>}
-    %p = matmul(%r, %u)
-    %q = silu(%p)
-    %y = matmul(%q, %d)
-    %z = rms_norm(%y, %h) {axis = -1, epsilon = 1e-06}
-    return %z as "z"
-  })",
-                                       FusionLevel::Auto);
+  const Executable model = compiled_as(three_versions(), FusionLevel::Auto);
   ASSERT_THAT(model.versions(), SizeIs(3));
   const auto& many = model.versions()[0].plan;
   const auto& fewer = model.versions()[1].plan;

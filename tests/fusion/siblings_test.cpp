@@ -20,6 +20,24 @@ TEST(Siblings, LookUpsByTheSamePositionsAreOneKernel) {
   EXPECT_EQ(PlannedGraph(text, linear).plan().kernels.size(), 2U);
 }
 
+// A model whose sizes are free has as few kernels as one whose sizes are small and known.
+TEST(Siblings, AreOneKernelThoughManyOfThemHaveNoRoomInCaches) {
+  // With unknown sizes at 128 each, what one of them writes is 4 MiB.
+  PlanSettings settings;
+  settings.target.passed_on_bytes = 6 << 20;
+  settings.target.cache_bandwidth = 8 * settings.target.bandwidth;
+  EXPECT_EQ(PlannedGraph(R"(graph g(%p: i64[b, s]) {
+    %c = constant {value = f32[512, 64] random 1}
+    %d = constant {value = f32[512, 64] random 2}
+    %x = gather(%c, %p) {axis = 0}
+    %y = gather(%d, %p) {axis = 0}
+    return %x as "cos", %y as "sin"
+  })",
+                         settings)
+                .text(),
+            "0 map: gather + gather\n");
+}
+
 TEST(Siblings, TwoStatisticsOfTheSameRowsAreOneKernel) {
   EXPECT_EQ(PlannedGraph(R"(graph g(%x: f32[s, 64]) {
     %m = reduce_max(%x) {axes = [1], keepdims = 0}

@@ -22,7 +22,10 @@ class Explained {
         names_(compiled_.executable.graph(), &*compiled_.history) {}
 
   [[nodiscard]] const Graph& graph() const { return compiled_.executable.graph(); }
-  [[nodiscard]] const FusionPlan& plan() const { return compiled_.executable.plan(sizes_); }
+  [[nodiscard]] const FusionPlan& plan() const { return plan(sizes_); }
+  [[nodiscard]] const FusionPlan& plan(const Bindings& sizes) const {
+    return compiled_.executable.plan(sizes);
+  }
   [[nodiscard]] const Bindings& sizes() const { return sizes_; }
   [[nodiscard]] const ModelNames& names() const { return names_; }
   [[nodiscard]] PlannedModel model() const { return {graph(), plan(), sizes_, names_}; }
@@ -75,6 +78,16 @@ inline constexpr const char* kFeedForward = R"(graph g(%x: f32[n, 16]) {
   %g = mul(%q, %half) @"/act/Mul_1" op "Mul" scope "layers.0"
   %v, %i = top_k(%g) {axis = 1, k = <8>, largest = 1, sorted = 1} @"/TopK" op "TopK"
   return %v as "v", %i as "i"
+})";
+
+// Two matmuls that are one kernel where tasks have rows enough, and else two.
+inline constexpr const char* kRowsDecide = R"(graph g(%x: f32[n, 32]) {
+  %v = constant {value = f32[32, 64] random 1}
+  %w = constant {value = f32[64, 32] random 2}
+  %a = matmul(%x, %v) @"/up" op "MatMul"
+  %b = tanh(%a) @"/act" op "Tanh"
+  %c = matmul(%b, %w) @"/down" op "MatMul"
+  return %c as "y"
 })";
 
 }  // namespace opweld::testing

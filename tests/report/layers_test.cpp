@@ -82,5 +82,39 @@ TEST(Layers, AKernelCountsForTheLayerItBeginsIn) {
   EXPECT_THAT(shown(explained), ElementsAre("layers.0: 1"));
 }
 
+// A kernel that reaches over into the next layer counts for the one that it begins in. So the first
+// layer, before which another operator stands, and the last, after which none does, may differ in
+// what is counted for them; those between do not, whatever rows decide.
+TEST(Layers, BetweenTheFirstAndTheLastAreOneInEveryPlan) {
+  constexpr int kLayers = 6;
+  std::string text = "graph g(%x: f32[n, 32]) {\n%g = constant {value = f32[32] random 9}\n"
+                     "%x0 = rms_norm(%x, %g) {axis = -1, epsilon = 1e-05}\n";
+  for (int i = 0; i < kLayers; ++i) {
+    text += fmt::format(R"(
+      %v{0} = constant {{value = f32[32, 128] random {0}}}
+      %w{0} = constant {{value = f32[128, 32] random {0}}}
+      %a{0} = matmul(%x{0}, %v{0}) @"/layers.{0}/op" scope "layers.{0}"
+      %b{0} = gelu(%a{0}) @"/layers.{0}/op" scope "layers.{0}"
+      %c{0} = matmul(%b{0}, %w{0}) @"/layers.{0}/op" scope "layers.{0}"
+      %d{0} = add(%c{0}, %x{0}) @"/layers.{0}/op" scope "layers.{0}"
+      %x{1} = rms_norm(%d{0}, %g) {{axis = -1, epsilon = 1e-05}} @"/layers.{0}/op" scope "layers.{0}"
+    )",
+                        i, i + 1);
+  }
+  text += fmt::format("return %x{} as \"y\"\n}}", kLayers);
+  for (const FusionLevel level : {FusionLevel::Ops, FusionLevel::Auto}) {
+    const Compiled compiled = compile(parse_graph(text).value(), at(level)).value();
+    const auto versions = compiled.executable.versions();
+    EXPECT_GT(versions.size(), 1U) << "rows decide nothing here";
+    for (const PlanVersion& version : versions) {
+      const auto ranges = equal_layers(version.plan, {{"n", 64}}).value();
+      const auto between = std::ranges::find_if(
+          ranges, [](const EqualLayers& each) { return each.count >= kLayers - 2; });
+      ASSERT_NE(between, ranges.end()) << to_text(version.plan);
+      EXPECT_THAT(between->first, ::testing::AnyOf("layers.0", "layers.1"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace opweld::testing

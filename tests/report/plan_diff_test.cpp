@@ -135,5 +135,17 @@ TEST(PlanDiff, WhatIsNoAccountIsAUsageError) {
   for (std::size_t length = 0; length < good.size(); length += 97) message(good.substr(0, length));
 }
 
+TEST(PlanDiff, TellsThatAnotherOfAGraphsPlansIsRun) {
+  const auto record_at = [](std::int64_t rows) {
+    const Explained explained(kRowsDecide);
+    const Bindings sizes = {{"n", rows}};
+    const auto json = explain_json(explained.plan(sizes), sizes, {}, {}, &explained.names());
+    return parse_plan_record(json.value(), "a.json").value();
+  };
+  const PlanDiff diff = compare_plans(record_at(1), record_at(100000));
+  EXPECT_THAT(to_text(diff), HasSubstr("plan: 2 of 2 -> 1 of 2\n"));
+  EXPECT_THAT(to_text(compare_plans(record_at(1), record_at(2))), Not(HasSubstr("plan: ")));
+}
+
 }  // namespace
 }  // namespace opweld::testing

@@ -181,5 +181,22 @@ TEST(ModelNames, SourcesAreAllOperatorsThatANodeDoesTheWorkOf) {
                                               "/act/Add", "/act/Mul", "/act/Mul_1", "/TopK"));
 }
 
+TEST(Why, SaysWhichOfSeveralPlansIsMeant) {
+  const Explained explained(kRowsDecide);
+  const auto happened = [&](std::int64_t rows) {
+    const Bindings sizes = {{"n", rows}};
+    const PlannedModel model{explained.graph(), explained.plan(sizes), sizes, explained.names()};
+    const std::string one = why_there(model, "/act").value().happened;
+    const std::string two = why_together(model, "/up", "/down").value().happened;
+    const auto head = [](const std::string& text) { return text.substr(0, text.find(':')); };
+    EXPECT_EQ(head(one), head(two));
+    return one;
+  };
+  EXPECT_THAT(happened(1), StartsWith("In plan 2 of 2, for any other sizes: '/act' (Tanh) runs in "));
+  const std::string many = happened(100000);
+  EXPECT_THAT(many, ::testing::ContainsRegex("^In plan 1 of 2, for [0-9]+ rows of a task of "
+                                             "FusedKernel_0 or more, [0-9]+ here: '/act'"));
+}
+
 }  // namespace
 }  // namespace opweld::testing
