@@ -1,4 +1,4 @@
-"""Writes one encoder layer shaped like BERT as an ONNX file, with seeded random weights.
+"""Writes encoder layers shaped like BERT as an ONNX file, with seeded random weights.
 
 The nodes are those of the pretrained encoder (`bench/models/encoder.py`), at any width.
 """
@@ -25,15 +25,17 @@ def ensure_layer(config: Config) -> Path:
 
 
 def write_layer(folder: Path, config: Config) -> None:
-    """Writes `model.onnx` and its weights into `folder`."""
+    """Writes `model.onnx` and its weights into `folder`; all layers have the same ones."""
     hidden, mlp = config.hidden_size, 4 * config.hidden_size
+    layers = range(config.num_hidden_layers)
     weights = WeightFile(folder / "model.onnx.data")
 
     def random(name: str, mean: float, deviation: float, *shape: int) -> None:
         # Seeded by name, so that a weight does not depend on which others there are.
         generator = np.random.default_rng(zlib.crc32(name.encode()))
         value = generator.standard_normal(shape, np.float32) * np.float32(deviation)
-        weights.add(f"encoder.layer.0.{name}", value + np.float32(mean))
+        for layer in layers:
+            weights.add(f"encoder.layer.{layer}.{name}", value + np.float32(mean))
 
     for name, rows, columns in (
         ("attention.self.query", hidden, hidden),
@@ -52,7 +54,10 @@ def write_layer(folder: Path, config: Config) -> None:
     weights.close()
     graph = GraphWriter(OPSET, weights)
     output = "last_hidden_state"
-    encoder_layer(graph, config, 0, "hidden_states", attention_mask(graph), output)
+    mask, states = attention_mask(graph), "hidden_states"
+    for layer in layers:
+        last = layer == layers[-1]
+        states = encoder_layer(graph, config, layer, states, mask, output if last else None)
     tokens = ["batch", "sequence"]
     shape = [*tokens, hidden]
     graph.save(

@@ -11,7 +11,7 @@ namespace opweld {
 namespace {
 
 // A chain that asks for up to so many times the rows that a plan begins with is made in it. Rules
-// ask for a quarter more than what was measured to be enough (legality/chain_cost.cpp).
+// ask for a third more than what was measured to be enough (legality/chain_cost.cpp).
 constexpr double kAlike = 1.125;
 
 // Planning more often would cost more than it gives; the last time, any number of rows is granted.

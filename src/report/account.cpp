@@ -338,7 +338,7 @@ std::string versions_log(const FusionPlan& plan) {
       asked.push_back(fmt::format("{} {}", each.least, each.what));
     }
     texts.push_back(fmt::format(
-        "{}{}{} {}", kernels, i == 0 ? " kernels" : "", i == plan.version ? " (this one)" : "",
+        "{}{}{} {}", kernels, i > 0 ? "" : (kernels == 1 ? " kernel" : " kernels"), i == plan.version ? " (this one)" : "",
         asked.empty() ? "for any other sizes" : fmt::format("from {} on", fmt::join(asked, " and "))));
   }
   return fmt::format("{} plans: {}", texts.size(), fmt::join(texts, ", "));

@@ -234,7 +234,7 @@ TEST(PlanVersions, TheAccountTellsOfAllOfThem) {
   const Bindings few = {{"b", 2}, {"s", 3}};
   const Bindings many = {{"b", 2}, {"s", enough_rows()}};
   EXPECT_EQ(versions_log(model.plan(few)),
-            fmt::format("2 plans: 1 kernels from {} rows of a task of FusedKernel_0 on, {} (this "
+            fmt::format("2 plans: 1 kernel from {} rows of a task of FusedKernel_0 on, {} (this "
                         "one) for any other sizes",
                         least, apart));
   EXPECT_EQ(version_text(model.plan(few), few), "plan 2 of 2, for any other sizes");

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import onnx
+import opweld
 import pytest
 
 from bench.models.bert_layer import write_layer
 from bench.models.encoder import Config as BertConfig
 from bench.models.encoder import ensure_encoder
+from bench.models.exported_transformers import exported
 from bench.models.llama_layer import PHASES, SPELLINGS, Variant, write_models
 from bench.models.llama_spelling import Config as LlamaConfig
 from bench.models.moe_layer import SPELLINGS as MOE_SPELLINGS
+from bench.models.mixtral_layer import Experts
+from bench.models.mixtral_layer import write_layer as write_mixtral
 from bench.models.moe_layer import Mixture, moe_models
 from bench.opweld_command import opweld_path
 
@@ -75,8 +81,8 @@ def llama(folder: Path, spelling: str, phase: str) -> Path:
     return write_models(folder, LLAMA, [Variant(spelling, phase)])[0]
 
 
-def bert(folder: Path) -> Path:
-    write_layer(folder, BertConfig(48, 4, 1, 64, 1e-12))
+def bert(folder: Path, layers: int = 1) -> Path:
+    write_layer(folder, BertConfig(48, 4, layers, 64, 1e-12))
     return folder / "model.onnx"
 
 
@@ -114,3 +120,54 @@ def test_free_sizes_cost_no_kernel(tmp_path: Path, name: str, sizes: dict[str, i
     free = kernels(model, given)
     known = kernels(with_numbers(model, given), {})
     assert free.number <= known.number, f"free:\n{free.text}\n\nknown:\n{known.text}"
+
+
+# Rows in all bands: where no chain pays, where some do, and where all do.
+ROWS = (1, 2, 8, 15, 25, 32, 48, 64, 81, 96, 128, 192, 256, 512)
+# Positions that the models of transformers have.
+LONGEST = 128
+CORES = len(os.sched_getaffinity(0))
+DTYPES = {"f32": np.float32, "i64": np.int64}
+
+
+def sizes_of(rows: int) -> dict[str, int]:
+    """One sequence, or several where it would be too long: tasks share out all rows alike."""
+    length = min(rows, LONGEST)
+    return {"batch": rows // length, "sequence": length, "length": length, "past": 3}
+
+
+def executed(program: opweld.Program, sizes: dict[str, int]) -> int:
+    """Kernels that a run of so many rows counts."""
+    inputs = [
+        np.ones([sizes.get(size, size) for size in info.shape], DTYPES[info.dtype])
+        for info in program.inputs
+    ]
+    program(*inputs)
+    return program.stats.last.kernels
+
+
+BANDS = {
+    "bert": bert,
+    "encoder": lambda folder: bert(folder, layers=3),
+    "llama": lambda folder: llama(folder, "newest", "prefill"),
+    "llama with a cache": lambda folder: llama(folder, "newest", "decode"),
+    "gpt-2": lambda folder: copied(exported("GPT-2").path, folder),
+    "mixtral": lambda folder: write_mixtral(folder, LLAMA, Experts()),
+}
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_runs_of_any_number_of_rows_count_as_few_kernels(tmp_path: Path, name: str) -> None:
+    model = BANDS[name](tmp_path)
+    own = free_sizes(onnx.load(model, load_external_data=False))
+    free = opweld.compile(model)
+    counted = []
+    for rows in ROWS:
+        # On more cores as many rows of a task are more rows of all.
+        given = {size: number for size, number in sizes_of(rows * CORES // 2).items() if size in own}
+        assert set(given) == own, "the test has no numbers for some sizes"
+        known = opweld.compile(with_numbers(model, given))
+        kernels = executed(free, given)
+        assert kernels <= executed(known, {}), f"{rows} rows"
+        counted.append(kernels)
+    assert counted[0] > counted[-1], "rows decide nothing here"

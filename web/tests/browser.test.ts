@@ -281,9 +281,10 @@ describe("the report of an encoder", () => {
   test("the table of levels has all layers, equal ones as one row", async () => {
     const { page, report } = opened;
     const table = await page.locator("table.levels").innerText();
-    // A layer's first kernel has the norm of the one before it: embeddings have none of their own,
-    // and what stands behind the last layer is its norm alone.
+    // Kernels reach over from one layer into the next, so the first and the last, which have another
+    // operator before them or none behind, have figures of their own.
     assert.match(table, /layer\.1 … .*layer\.4 \(4 equal\)/);
+    for (const end of ["layer.0", "layer.5"]) assert.ok(table.includes(end), end);
     for (const level of report.levels) {
       assert.ok(table.includes(level.kernels.toLocaleString("en")), level.level);
     }
