@@ -90,8 +90,8 @@ Expected<std::vector<FusionPlan>> plan_versions(const Graph& graph, PlanOptions 
       version.moved_bytes = moved_bytes(version.plan, options.nominal_size);
     }
     // A merge that came before may have made impossible what asks for rows.
-    const bool is_kept = versions.empty() || (!version.plan.conditions.empty() &&
-                                              is_better(version, versions.back()));
+    const bool is_kept = versions.empty() ||
+                         (!version.plan.conditions.empty() && is_better(version, versions.back()));
     if (is_kept) versions.push_back(std::move(version));
     from_rows = next;
   }

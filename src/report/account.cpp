@@ -324,8 +324,9 @@ std::string version_text(const FusionPlan& plan, const Bindings& bindings) {
     asked.push_back(fmt::format("{} {} or more{}", each.least, each.what,
                                 value ? fmt::format(", {} here", *value) : ""));
   }
-  return fmt::format("plan {} of {}, for {}", plan.version + 1, plan.versions.size(),
-                     asked.empty() ? "any other sizes" : fmt::format("{}", fmt::join(asked, " and ")));
+  return fmt::format(
+      "plan {} of {}, for {}", plan.version + 1, plan.versions.size(),
+      asked.empty() ? "any other sizes" : fmt::format("{}", fmt::join(asked, " and ")));
 }
 
 std::string versions_log(const FusionPlan& plan) {
@@ -337,9 +338,11 @@ std::string versions_log(const FusionPlan& plan) {
     for (const SizeCondition& each : conditions) {
       asked.push_back(fmt::format("{} {}", each.least, each.what));
     }
-    texts.push_back(fmt::format(
-        "{}{}{} {}", kernels, i > 0 ? "" : (kernels == 1 ? " kernel" : " kernels"), i == plan.version ? " (this one)" : "",
-        asked.empty() ? "for any other sizes" : fmt::format("from {} on", fmt::join(asked, " and "))));
+    texts.push_back(
+        fmt::format("{}{}{} {}", kernels, i > 0 ? "" : (kernels == 1 ? " kernel" : " kernels"),
+                    i == plan.version ? " (this one)" : "",
+                    asked.empty() ? "for any other sizes"
+                                  : fmt::format("from {} on", fmt::join(asked, " and "))));
   }
   return fmt::format("{} plans: {}", texts.size(), fmt::join(texts, ", "));
 }

@@ -238,13 +238,14 @@ TEST(PlanVersions, TheAccountTellsOfAllOfThem) {
                         "one) for any other sizes",
                         least, apart));
   EXPECT_EQ(version_text(model.plan(few), few), "plan 2 of 2, for any other sizes");
-  EXPECT_THAT(version_text(model.plan(many), many),
-              ::testing::MatchesRegex(fmt::format(
-                  "plan 1 of 2, for {} rows of a task of FusedKernel_0 or more, [0-9]+ here", least)));
+  EXPECT_THAT(
+      version_text(model.plan(many), many),
+      ::testing::MatchesRegex(fmt::format(
+          "plan 1 of 2, for {} rows of a task of FusedKernel_0 or more, [0-9]+ here", least)));
   const std::string json = explain_json(model.plan(few), few, {}).value();
   EXPECT_THAT(json, HasSubstr(R"("versions":[{"kernels":1,"chosen":false,"conditions":[{)"));
-  EXPECT_THAT(json, HasSubstr(fmt::format(
-                        R"({{"kernels":{},"chosen":true,"conditions":[]}}])", apart)));
+  EXPECT_THAT(json,
+              HasSubstr(fmt::format(R"({{"kernels":{},"chosen":true,"conditions":[]}}])", apart)));
   std::string fixed = feed_forward();
   fixed.replace(fixed.find("b, s"), 4, "4000");
   const Executable alone = compiled_as(fixed, FusionLevel::Auto);

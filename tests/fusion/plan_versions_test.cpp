@@ -50,7 +50,8 @@ const FusionPlan& plan_for(const std::vector<FusionPlan>& plans, const Bindings&
 std::string encoder(const std::string& rows, int width, int layers, bool apart = true) {
   std::string text = fmt::format("graph g(%x0: f32[{}, {}]) {{\n", rows, width);
   for (int i = 0; i < layers; ++i) {
-    text += fmt::format(R"(
+    text += fmt::format(
+        R"(
       %p{0} = constant {{value = f32[{2}, {2}] random 1}}
       %u{0} = constant {{value = f32[{2}, {3}] random 2}}
       %d{0} = constant {{value = f32[{3}, {2}] random 3}}
@@ -65,9 +66,8 @@ std::string encoder(const std::string& rows, int width, int layers, bool apart =
       %m{0} = rms_norm(%r{0}, %g{0}) {{axis = -1, epsilon = 1e-05}}
       %x{1} = {4}
     )",
-                        i, i + 1, width, 4 * width,
-                        apart ? fmt::format("softmax(%m{}) {{axis = 0}}", i)
-                              : fmt::format("tanh(%m{})", i));
+        i, i + 1, width, 4 * width,
+        apart ? fmt::format("softmax(%m{}) {{axis = 0}}", i) : fmt::format("tanh(%m{})", i));
   }
   return text + fmt::format("return %x{} as \"y\"\n}}", layers);
 }
@@ -194,8 +194,8 @@ class Pairs {
 TEST(PlanVersions, BeginWhereAChainAsksForRows) {
   const Pairs pairs({20, 60, 60, 200});
   EXPECT_EQ(pairs.beginnings(), (std::vector<std::int64_t>{200, 60, 20, 0}));
-  const std::map<std::int64_t, std::size_t> chains = {
-      {1, 0}, {19, 0}, {20, 1}, {59, 1}, {60, 3}, {199, 3}, {200, 4}, {5000, 4}};
+  const std::map<std::int64_t, std::size_t> chains = {{1, 0},  {19, 0},  {20, 1},  {59, 1},
+                                                      {60, 3}, {199, 3}, {200, 4}, {5000, 4}};
   for (const auto& [rows, number] : chains) EXPECT_EQ(pairs.chains_at(rows), number) << rows;
 }
 

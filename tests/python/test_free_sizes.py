@@ -19,9 +19,9 @@ from bench.models.encoder import ensure_encoder
 from bench.models.exported_transformers import exported
 from bench.models.llama_layer import PHASES, SPELLINGS, Variant, write_models
 from bench.models.llama_spelling import Config as LlamaConfig
-from bench.models.moe_layer import SPELLINGS as MOE_SPELLINGS
 from bench.models.mixtral_layer import Experts
 from bench.models.mixtral_layer import write_layer as write_mixtral
+from bench.models.moe_layer import SPELLINGS as MOE_SPELLINGS
 from bench.models.moe_layer import Mixture, moe_models
 from bench.opweld_command import opweld_path
 
@@ -164,7 +164,9 @@ def test_runs_of_any_number_of_rows_count_as_few_kernels(tmp_path: Path, name: s
     counted = []
     for rows in ROWS:
         # On more cores as many rows of a task are more rows of all.
-        given = {size: number for size, number in sizes_of(rows * CORES // 2).items() if size in own}
+        given = {
+            size: number for size, number in sizes_of(rows * CORES // 2).items() if size in own
+        }
         assert set(given) == own, "the test has no numbers for some sizes"
         known = opweld.compile(with_numbers(model, given))
         kernels = executed(free, given)

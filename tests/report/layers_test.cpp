@@ -87,8 +87,9 @@ TEST(Layers, AKernelCountsForTheLayerItBeginsIn) {
 // what is counted for them; those between do not, whatever rows decide.
 TEST(Layers, BetweenTheFirstAndTheLastAreOneInEveryPlan) {
   constexpr int kLayers = 6;
-  std::string text = "graph g(%x: f32[n, 32]) {\n%g = constant {value = f32[32] random 9}\n"
-                     "%x0 = rms_norm(%x, %g) {axis = -1, epsilon = 1e-05}\n";
+  std::string text =
+      "graph g(%x: f32[n, 32]) {\n%g = constant {value = f32[32] random 9}\n"
+      "%x0 = rms_norm(%x, %g) {axis = -1, epsilon = 1e-05}\n";
   for (int i = 0; i < kLayers; ++i) {
     text += fmt::format(R"(
       %v{0} = constant {{value = f32[32, 128] random {0}}}

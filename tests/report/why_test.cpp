@@ -192,7 +192,8 @@ TEST(Why, SaysWhichOfSeveralPlansIsMeant) {
     EXPECT_EQ(head(one), head(two));
     return one;
   };
-  EXPECT_THAT(happened(1), StartsWith("In plan 2 of 2, for any other sizes: '/act' (Tanh) runs in "));
+  EXPECT_THAT(happened(1),
+              StartsWith("In plan 2 of 2, for any other sizes: '/act' (Tanh) runs in "));
   const std::string many = happened(100000);
   EXPECT_THAT(many, ::testing::ContainsRegex("^In plan 1 of 2, for [0-9]+ rows of a task of "
                                              "FusedKernel_0 or more, [0-9]+ here: '/act'"));
