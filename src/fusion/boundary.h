@@ -5,8 +5,8 @@
 
 namespace opweld {
 
-// Fills inputs, constants and outputs from the nodes; the part of complete_kernel() that costs and
-// bounds ask for, without names.
+// Fills inputs, constants and outputs from the nodes and those recomputed; the part of
+// complete_kernel() that costs and bounds ask for, without names.
 void find_boundary(Kernel& kernel);
 
 }  // namespace opweld

@@ -10,20 +10,24 @@
 namespace opweld {
 
 double least_moving_seconds(const Group& group, const PlanOptions& options) {
-  if (group.only_aliases()) return 0;
-  const Kernel kernel = kernel_of(group);
+  return group.only_aliases() ? 0 : least_moving_seconds(kernel_of(group), options);
+}
+
+double least_moving_seconds(const Kernel& kernel, const PlanOptions& options) {
   const Bindings nominal = kernel_bindings(kernel, options.nominal_size);
   const auto cost = kernel_cost(kernel, {}, *options.target, nominal);
   if (!cost) return 0;
   const bool is_launched = std::ranges::all_of(
-      group.nodes, [&](const Node* node) { return has_many_tasks(*node, options); });
+      kernel.nodes, [&](const Node* node) { return has_many_tasks(*node, options); });
   return cost->memory_seconds + (is_launched ? options.target->launch_seconds : 0);
 }
 
 GroupCost group_cost(const Group& group, const PlanOptions& options) {
+  return group.only_aliases() ? GroupCost() : group_cost(kernel_of(group), options);
+}
+
+GroupCost group_cost(const Kernel& kernel, const PlanOptions& options) {
   constexpr GroupCost kImpossible = {HUGE_VAL, HUGE_VAL};
-  if (group.only_aliases()) return {};
-  const Kernel kernel = kernel_of(group);
   const auto estimate = options.oracle(kernel);
   if (!estimate) return kImpossible;
   const Bindings nominal = kernel_bindings(kernel, options.nominal_size);
@@ -35,11 +39,13 @@ GroupCost group_cost(const Group& group, const PlanOptions& options) {
 }
 
 bool may_be_made(const Group& group, const PlanOptions& options) {
-  if (group.only_aliases()) return true;
-  const Kernel kernel = kernel_of(group);
+  return group.only_aliases() || may_be_made(kernel_of(group), options);
+}
+
+bool may_be_made(const Kernel& kernel, const PlanOptions& options) {
   const auto estimate = options.oracle(kernel);
   if (!estimate || !fits_on_chip(estimate->pressure, options)) return false;
-  if (group.kind != KernelKind::Chain) return true;
+  if (kernel.kind != KernelKind::Chain) return true;
   return keeps_cores_busy(estimate->pressure, options) &&
          has_rows_that_pay(kernel, *estimate, options);
 }

@@ -20,12 +20,16 @@ struct GroupCost {
 };
 GroupCost group_cost(const Group& group, const PlanOptions& options);
 
+GroupCost group_cost(const Kernel& kernel, const PlanOptions& options);
+
 // What is known of moving_seconds before any schedule is asked: no more than those.
 double least_moving_seconds(const Group& group, const PlanOptions& options);
+double least_moving_seconds(const Kernel& kernel, const PlanOptions& options);
 
 // Whether a schedule serves the group, and no rule speaks against its kernel whatever it was made
 // of: it fits on the chip, and where it is a chain, that pays.
 bool may_be_made(const Group& group, const PlanOptions& options);
+bool may_be_made(const Kernel& kernel, const PlanOptions& options);
 
 // The same, found out once for each group. Cuts of a region, and regions that have a kernel in
 // common, come to the same groups again and again.

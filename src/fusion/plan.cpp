@@ -113,6 +113,7 @@ void find_boundary(Kernel& kernel) {
       const bool constant = producer != nullptr && producer->op() == "constant";
       add_once(constant ? kernel.constants : kernel.inputs, operand);
     }
+    if (std::ranges::find(kernel.recomputed, node) != kernel.recomputed.end()) continue;
     for (int i = 0; i < node->num_results(); ++i) {
       Value* result = node->result(i);
       const auto& uses = result->uses();
@@ -191,6 +192,7 @@ Graph extract_group(const Kernel& kernel) {
 
 std::string check_plan(const Graph& graph, const FusionPlan& plan) {
   std::set<const Node*> placed;
+  std::map<const Node*, int> recomputed;  // in how many kernels
   std::set<const Value*> available;
   for (const Value* input : graph.inputs()) available.insert(input);
   for (const auto& node : graph.nodes()) {
@@ -214,13 +216,23 @@ std::string check_plan(const Graph& graph, const FusionPlan& plan) {
         return fmt::format("{} reads a value that is not computed yet", kernel.name);
       }
     }
+    std::size_t copies = 0;
     for (const Node* node : kernel.nodes) {
-      if (!placed.insert(node).second) {
+      const bool is_copy = std::ranges::find(kernel.recomputed, node) != kernel.recomputed.end();
+      const bool is_other = is_copy && ++recomputed[node] > 1;
+      if (is_copy) ++copies;
+      if (!placed.insert(node).second && !is_other) {
         return fmt::format("{} is placed twice", node->display_name());
       }
     }
+    if (copies != kernel.recomputed.size()) {
+      return fmt::format("{} recomputes what it does not hold", kernel.name);
+    }
     for (const Value* output : kernel.outputs) available.insert(output);
     settle_aliases();
+  }
+  for (const auto& [node, kernels] : recomputed) {
+    if (kernels == 1) return fmt::format("{} is recomputed nowhere", node->display_name());
   }
   for (const auto& node : graph.nodes()) {
     if (node->op() != "constant" && !placed.contains(node.get())) {
@@ -240,7 +252,10 @@ std::string to_text(const FusionPlan& plan) {
   for (const Kernel& kernel : plan.kernels) {
     std::vector<std::string> names;
     names.reserve(kernel.nodes.size());
-    for (const Node* node : kernel.nodes) names.push_back(node->op());
+    for (const Node* node : kernel.nodes) {
+      const bool again = std::ranges::find(kernel.recomputed, node) != kernel.recomputed.end();
+      names.push_back(again ? "again " + node->op() : node->op());
+    }
     text += fmt::format("{} {}: {}\n", kernel.id, to_string(kernel.kind), fmt::join(names, " + "));
   }
   for (const Alias& alias : plan.aliases) {

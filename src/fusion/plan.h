@@ -37,6 +37,7 @@ enum class ReasonCode : std::uint8_t {
   Cost,
   Level,
   Without,
+  Recompute,
 };
 
 // The one verdict on an edge (producer -> consumer, through `value`).
@@ -57,7 +58,10 @@ struct Kernel {
   int id = 0;
   std::string name;  // "FusedKernel_3", or "Kernel_3" for a single node
   KernelKind kind = KernelKind::Map;
-  std::vector<Node*> nodes;       // in topological order; constants are not listed
+  std::vector<Node*> nodes;  // in topological order; constants are not listed
+  // Of those, the ones that other kernels compute as well, in the same order. Nobody writes what
+  // they make.
+  std::vector<Node*> recomputed;
   std::vector<Value*> inputs;     // read from memory, constants apart, each once
   std::vector<Value*> constants;  // read from memory, each once
   std::vector<Value*> outputs;    // written to memory, each once
@@ -70,6 +74,15 @@ struct Kernel {
 struct Alias {
   Value* result = nullptr;
   Value* source = nullptr;
+};
+
+// A value that is computed in each kernel that reads it instead of being written once
+// (fusion/recompute.h).
+struct Recomputation {
+  const Value* value = nullptr;
+  int kernels = 0;      // that compute it
+  Dim bytes_saved = 0;  // of what these kernels and the one that wrote it read and write
+  Dim flops_added = 0;  // operations in the kernels beside the first, with what it is made of
 };
 
 // What the sizes of a run must come to.
@@ -117,6 +130,7 @@ struct FusionPlan {
   std::vector<Kernel> kernels;  // in execution order
   std::vector<Alias> aliases;   // in topological order
   std::vector<Verdict> verdicts;
+  std::vector<Recomputation> recomputations;  // readers first
 
   // Boundary bytes of a kernel: each tensor that crosses its edge, once; constants are read. Of a
   // tensor that it reads in slices or looks up rows in, those; of a cache that it writes into in
@@ -130,7 +144,7 @@ struct FusionPlan {
 // Tells each of a graph's plans of all of them.
 void number_versions(std::span<FusionPlan> plans);
 
-// Fills inputs, constants, outputs, scope and label from the nodes.
+// Fills inputs, constants, outputs, scope and label from the nodes and those recomputed.
 void complete_kernel(Kernel& kernel);
 
 // The nodes whose operators make up the kernel's label, in its order: one for each operator of the
@@ -147,8 +161,9 @@ int operators_of(const Node& node);
 // as constant nodes that share their bytes.
 Graph extract_group(const Kernel& kernel);
 
-// Every node (constants apart) in one kernel or one alias, every value there when it is read, no
-// cycle among kernels. Says what is wrong; empty when sound.
+// Every node (constants apart) in one kernel or one alias, or in several kernels that all say that
+// it is recomputed; every value there when it is read, no cycle among kernels. Says what is wrong;
+// empty when sound.
 std::string check_plan(const Graph& graph, const FusionPlan& plan);
 
 // One line per kernel and alias, stable, for golden tests.

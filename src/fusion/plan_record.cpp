@@ -44,7 +44,9 @@ class Writer {
     for (const Kernel& kernel : plan.kernels) {
       Json nodes = Json::array();
       for (const Node* node : kernel.nodes) nodes.push_back(places_.at(node));
-      kernels.push_back({kernel.id, kernel.kind, std::move(nodes)});
+      Json recomputed = Json::array();
+      for (const Node* node : kernel.recomputed) recomputed.push_back(places_.at(node));
+      kernels.push_back({kernel.id, kernel.kind, std::move(nodes), std::move(recomputed)});
     }
     Json& aliases = json["aliases"] = Json::array();
     for (const Alias& alias : plan.aliases) {
@@ -55,6 +57,11 @@ class Writer {
       verdicts.push_back({value(each.value), place(each.producer), place(each.consumer), each.code,
                           each.detail, each.bytes_saved.to_string(), each.flops_added.to_string(),
                           each.kernel});
+    }
+    Json& recomputations = json["recomputations"] = Json::array();
+    for (const Recomputation& each : plan.recomputations) {
+      recomputations.push_back({value(each.value), each.kernels, each.bytes_saved.to_string(),
+                                each.flops_added.to_string()});
     }
     return json;
   }
@@ -114,6 +121,7 @@ class Reader {
         need(kernel.nodes.back() != nullptr && kernel.nodes.back()->op() != "constant");
       }
       need(!kernel.nodes.empty());
+      for (const Json& place : each.at(3)) kernel.recomputed.push_back(node(place));
       complete_kernel(kernel);
       plan.kernels.push_back(std::move(kernel));
     }
@@ -129,12 +137,16 @@ class Reader {
       verdict.producer = node(each.at(1));
       verdict.consumer = node(each.at(2));
       verdict.code = each.at(3).get<ReasonCode>();
-      need(verdict.code <= ReasonCode::Without);
+      need(verdict.code <= ReasonCode::Recompute);
       verdict.detail = each.at(4).get<std::string>();
       verdict.bytes_saved = dim(each.at(5));
       verdict.flops_added = dim(each.at(6));
       verdict.kernel = each.at(7).get<int>();
       plan.verdicts.push_back(std::move(verdict));
+    }
+    for (const Json& each : json.at("recomputations")) {
+      plan.recomputations.push_back(
+          {value(each.at(0)), each.at(1).get<int>(), dim(each.at(2)), dim(each.at(3))});
     }
     need(check_plan(graph_, plan).empty());
     return plan;
@@ -192,11 +204,11 @@ std::string planning_key(const Graph& graph, const PlanOptions& options, std::st
   for (const KernelKind kind : options.without) without += fmt::format(" {}", to_string(kind));
   return fmt::format(
       "plan\n{}\nlevel {} rules {} without{} nodes {} tensors {} nominal {} rows {} search {} "
-      "questions {} {} chains {} {} {}\n{}{}",
+      "questions {} {} chains {} {} recompute {} {}\n{}{}",
       target_key(*options.target), static_cast<int>(options.level), static_cast<int>(options.rules),
       without, options.max_nodes, options.max_tensors, options.nominal_size, options.rows_granted,
       options.search, options.search_questions, options.search_questions_of_node,
-      options.attention_chains, options.chains_of_any_rows, more, to_text(graph),
+      options.attention_chains, options.chains_of_any_rows, options.recompute, more, to_text(graph),
       declarations_in(graph));
 }
 

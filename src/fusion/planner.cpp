@@ -9,6 +9,7 @@
 #include "fusion/group_cost.h"
 #include "fusion/legality/legality.h"
 #include "fusion/merging.h"
+#include "fusion/recompute.h"
 #include "fusion/search.h"
 #include "fusion/siblings.h"
 #include "fusion/statistics.h"
@@ -82,16 +83,31 @@ class Planner {
   }
 
   void emit_kernels(FusionPlan& plan) {
+    make_kernels(plan);
+    if (recomputes()) {
+      plan.recomputations = recompute_forks(plan.kernels, groups_, options_);
+      plan.search.questions = asked_;
+    }
+    int id = 0;
+    for (Kernel& kernel : plan.kernels) {
+      kernel.id = id++;
+      complete_kernel(kernel);
+      for (const Node* node : kernel.nodes) kernels_of_[node].push_back(kernel.id);
+    }
+  }
+
+  [[nodiscard]] bool recomputes() const {
+    return options_.level == FusionLevel::Auto && options_.rules == RuleSet::Full &&
+           options_.search && options_.oracle && options_.recompute;
+  }
+
+  void make_kernels(FusionPlan& plan) {
     for (const Group* group : groups_.in_order()) {
       if (group->only_aliases()) {
         for (Node* node : group->nodes) plan.aliases.push_back({node->result(), node->operand(0)});
         continue;
       }
-      Kernel kernel = kernel_of(*group);
-      kernel.id = static_cast<int>(plan.kernels.size());
-      complete_kernel(kernel);
-      for (const Node* node : kernel.nodes) kernel_of_[node] = kernel.id;
-      plan.kernels.push_back(std::move(kernel));
+      plan.kernels.push_back(kernel_of(*group));
     }
   }
 
@@ -131,11 +147,12 @@ class Planner {
     const bool is_prologue = is_weight_prologue(*result.producer);
     result.bytes_saved = is_prologue ? Dim(0) : value->type().num_bytes() * 2;
     result.flops_added = flops_added_on({value->producer(), &consumer});
-    const auto producer_kernel = kernel_of_.find(value->producer());
-    const auto consumer_kernel = kernel_of_.find(&consumer);
-    const bool both = producer_kernel != kernel_of_.end() && consumer_kernel != kernel_of_.end();
-    if (both && producer_kernel->second == consumer_kernel->second) {
-      result.kernel = consumer_kernel->second;
+    const std::vector<int>& makers = kernels_of(value->producer());
+    const std::vector<int>& readers = kernels_of(&consumer);
+    const bool both = !makers.empty() && !readers.empty();
+    if (both && std::ranges::includes(makers, readers)) {
+      result.kernel = readers.front();
+      if (makers.size() > 1) result.detail = fmt::format("computed in {} kernels", makers.size());
       return result;
     }
     const auto& refusals = merging_.refusals();
@@ -149,9 +166,21 @@ class Planner {
       result.detail = "a reshape, which moves nothing";
       return result;
     }
+    if (readers.size() > 1 || makers.size() > 1) {
+      result.code = ReasonCode::Recompute;
+      result.detail = fmt::format("computed in {} kernels", readers.size());
+      return result;
+    }
     assert(options_.level == FusionLevel::None);
     result.code = ReasonCode::Level;
     return result;
+  }
+
+  // Where the node is computed; an alias nowhere.
+  [[nodiscard]] const std::vector<int>& kernels_of(const Node* node) const {
+    static const std::vector<int> kNowhere;
+    const auto found = kernels_of_.find(node);
+    return found == kernels_of_.end() ? kNowhere : found->second;
   }
 
   // As the two stood when they were asked about; below the level at which they are, each is alone.
@@ -168,7 +197,7 @@ class Planner {
   const PlanOptions options_;
   Merging merging_;
   Groups& groups_;
-  std::map<const Node*, int> kernel_of_;
+  std::map<const Node*, std::vector<int>> kernels_of_;  // ascending
 };
 
 }  // namespace

@@ -39,6 +39,8 @@ struct PlanOptions {
   // counted, not seconds, so that the same graph always has the same plan.
   std::int64_t search_questions = 1000;
   std::int64_t search_questions_of_node = 1;
+  // Compute cheap operators in each kernel that reads them where that is less to move.
+  bool recompute = true;
   // Let an attention go on into its projection in one kernel (legality/attention_chain.cpp).
   bool attention_chains = false;
   // Make chains however few rows their tasks have (legality/chain_cost.cpp).

@@ -14,8 +14,8 @@ constexpr Reason kReasons[] = {
     {ReasonCode::Stream, "F-STREAM", "The two operators were put on different streams.",
      "Put them on one stream if their order allows it."},
     {ReasonCode::Format, "F-FORMAT",
-     "The two operators want the tensor in different memory formats.",
-     "Give both the same format (all NCHW or all NHWC)."},
+     "The two operators take the tensor in different memory formats, and no kernel converts here.",
+     "Give both the same format (all NCHW or all NHWC); the detail says what cannot be read."},
     {ReasonCode::Pressure, "F-PRESSURE",
      "Together they need more on-chip memory than the target has.",
      "Nothing to do; a target with larger caches may fuse them."},
@@ -46,6 +46,9 @@ constexpr Reason kReasons[] = {
     {ReasonCode::Without, "F-WITHOUT",
      "Welding into kernels of this schedule was switched off for this compilation.",
      "Leave out --without, which is for seeing what a schedule gains."},
+    {ReasonCode::Recompute, "F-RECOMPUTE",
+     "The operator is computed in each kernel that reads it, and some of them read its operand.",
+     "Nothing to do; less is read and written than if it were computed once."},
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ constexpr int kRounds = 2;
 
 bool may_be_regrouped(ReasonCode code) {
   return code == ReasonCode::Domain || code == ReasonCode::Pressure || code == ReasonCode::Limit ||
-         code == ReasonCode::Cycle || code == ReasonCode::Cost;
+         code == ReasonCode::Cycle || code == ReasonCode::Cost || code == ReasonCode::Format;
 }
 
 // The nodes of two kernels, and the ways to cut them.

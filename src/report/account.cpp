@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "fusion/kernel_kind.h"
 #include "fusion/reasons.h"
@@ -57,12 +58,16 @@ Expected<std::int64_t> repeated_bytes(const Node& node, const Bindings& bindings
   return bytes.evaluate(bindings);
 }
 
+// Nodes of earlier kernels that compute them, too: what is recomputed counts for the first.
+using Counted = std::set<const Node*>;
+
 // What the operators of the kernel would move, each as a kernel of its own, less what it moves.
-Expected<std::int64_t> saved_bytes(const Kernel& kernel, const Bindings& bindings) {
+Expected<std::int64_t> saved_bytes(const Kernel& kernel, const Counted& counted,
+                                   const Bindings& bindings) {
   OPWELD_TRY(const Traffic fused, kernel_traffic(kernel, bindings));
   Traffic alone;
   for (Node* node : kernel.nodes) {
-    if (is_alias(*node) || operators_of(*node) == 0) continue;
+    if (is_alias(*node) || operators_of(*node) == 0 || counted.contains(node)) continue;
     Kernel single;
     for (const Value* operand : node->operands()) {
       Node* const producer = operand != nullptr ? operand->producer() : nullptr;
@@ -78,10 +83,20 @@ Expected<std::int64_t> saved_bytes(const Kernel& kernel, const Bindings& binding
   return alone.read_bytes + alone.written_bytes - fused.read_bytes - fused.written_bytes;
 }
 
-std::int64_t operators_in(const Kernel& kernel) {
+std::int64_t operators_in(const Kernel& kernel, const Counted& counted) {
   std::int64_t operators = 0;
-  for (const Node* node : kernel.nodes) operators += is_alias(*node) ? 0 : operators_of(*node);
+  for (const Node* node : kernel.nodes) {
+    operators += is_alias(*node) || counted.contains(node) ? 0 : operators_of(*node);
+  }
   return operators;
+}
+
+Expected<std::string> recompute_line(const Recomputation& recomputation, const Bindings& bindings) {
+  OPWELD_TRY(const std::int64_t bytes, recomputation.bytes_saved.evaluate(bindings));
+  OPWELD_TRY(const std::int64_t flops, recomputation.flops_added.evaluate(bindings));
+  return fmt::format("AutoFusion: {} is recomputed in {} kernels, saves {}, adds {} operations",
+                     recomputation.value->producer()->display_name(), recomputation.kernels,
+                     human_bytes(static_cast<double>(bytes)), flops);
 }
 
 // "F-GRAPH-OUTPUT" -> "graph-output"
@@ -216,6 +231,19 @@ Expected<Json> edges_json(const FusionPlan& plan, const Bindings& bindings,
   return edges;
 }
 
+Expected<Json> recomputed_json(const FusionPlan& plan, const Bindings& bindings) {
+  Json list = Json::array();
+  for (const Recomputation& each : plan.recomputations) {
+    OPWELD_TRY(const std::int64_t bytes, each.bytes_saved.evaluate(bindings));
+    OPWELD_TRY(const std::int64_t flops, each.flops_added.evaluate(bindings));
+    list.push_back({{"node", each.value->producer()->display_name()},
+                    {"kernels", each.kernels},
+                    {"bytes_saved", bytes},
+                    {"flops_added", flops}});
+  }
+  return list;
+}
+
 }  // namespace
 
 Expected<Traffic> total_traffic(const FusionPlan& plan, const Bindings& bindings) {
@@ -255,14 +283,20 @@ Expected<std::vector<LayerTraffic>> layer_traffic(const FusionPlan& plan,
 Expected<std::vector<std::string>> fusion_log(const FusionPlan& plan, const Bindings& bindings,
                                               bool every_edge) {
   std::vector<std::string> lines;
+  Counted counted;
   for (const Kernel& kernel : plan.kernels) {
-    const std::int64_t operators = operators_in(kernel);
+    const std::int64_t operators = operators_in(kernel, counted);
+    OPWELD_TRY(const std::int64_t saved, saved_bytes(kernel, counted, bindings));
+    counted.insert(kernel.recomputed.begin(), kernel.recomputed.end());
     if (operators < 2) continue;
-    OPWELD_TRY(const std::int64_t saved, saved_bytes(kernel, bindings));
     lines.push_back(fmt::format(
         "AutoFusion: {} -> {}{} saves {}, {} kernel{}", kernel.label, kernel.name,
         kernel.scope.empty() ? "" : fmt::format(" [{}]", kernel.scope),
         human_bytes(static_cast<double>(saved)), operators - 1, operators == 2 ? "" : "s"));
+  }
+  for (const Recomputation& each : plan.recomputations) {
+    OPWELD_TRY(std::string line, recompute_line(each, bindings));
+    lines.push_back(std::move(line));
   }
   if (every_edge) {
     const std::vector<std::string> kept = kept_edges_log(plan);
@@ -381,6 +415,7 @@ Expected<std::string> explain_json(const FusionPlan& plan, const Bindings& bindi
                       {"questions", plan.search.questions}};
   OPWELD_TRY(result["kernels"], kernels_json(plan, bindings, launches, names));
   OPWELD_TRY(result["edges"], edges_json(plan, bindings, names));
+  OPWELD_TRY(result["recomputed"], recomputed_json(plan, bindings));
   result["layers"] = Json::array();
   OPWELD_TRY(const auto layers, layer_traffic(plan, bindings));
   for (const LayerTraffic& layer : layers) {

@@ -45,6 +45,90 @@ Value* transpose_of_single_elements(Builder& build, Node& node) {
   return build.reshape(node.operand(0), node.result()->shape());
 }
 
+// A stretch of axes of one shape and the stretch of another that has as many elements.
+struct Stretch {
+  std::size_t from = 0, from_end = 0;  // axes of the operand of a reshape
+  std::size_t to = 0, to_end = 0;      // and of its result
+};
+
+// Up to where the axes from `begin` on have as many elements as `size`; 0: nowhere.
+std::size_t end_of(const Dim& size, const Shape& shape, std::size_t begin) {
+  Dim product = 1;
+  for (std::size_t axis = begin; axis < shape.size(); ++axis) {
+    product = product * shape[axis];
+    if (product == size) return axis + 1;
+  }
+  return 0;
+}
+
+// How the axes of a reshape's operand become those of its result, each stretch having one axis on
+// the one side or on the other; empty where that is not known.
+std::vector<Stretch> stretches_of(const Shape& from, const Shape& to) {
+  std::vector<Stretch> stretches;
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < from.size() && j < to.size()) {
+    if (const std::size_t end = end_of(from[i], to, j); end != 0) {
+      stretches.push_back({i, i + 1, j, end});
+    } else if (const std::size_t joined = end_of(to[j], from, i); joined != 0) {
+      stretches.push_back({i, joined, j, j + 1});
+    } else {
+      return {};
+    }
+    i = stretches.back().from_end;
+    j = stretches.back().to_end;
+  }
+  return i == from.size() && j == to.size() ? stretches : std::vector<Stretch>();
+}
+
+// The axes of every stretch in the order of the permutation, if they are beside each other there,
+// as the places of the stretches; else empty.
+Ints order_of(const std::vector<std::pair<std::size_t, std::size_t>>& stretches,
+              const Ints& permutation) {
+  Ints order;
+  for (std::size_t place = 0; place < permutation.size();) {
+    const auto axis = static_cast<std::size_t>(permutation[place]);
+    const auto found =
+        std::ranges::find(stretches, axis, [](const auto& each) { return each.first; });
+    if (found == stretches.end()) return {};
+    for (std::size_t next = found->first; next < found->second; ++next, ++place) {
+      const bool follows =
+          place < permutation.size() && permutation[place] == static_cast<std::int64_t>(next);
+      if (!follows) return {};
+    }
+    order.push_back(found - stretches.begin());
+  }
+  return order;
+}
+
+// transpose(reshape(transpose(x))) that puts stretches of axes back where they were -> reshape(x):
+// [n, h w, c] -> [n, c, h w] -> [n, c, h, w] -> [n, h, w, c], as channels go to the front behind a
+// convolution and back.
+Value* transpose_back(Builder& build, Node& node) {
+  const Node* const reshape = made_by(node.operand(0), "reshape");
+  const Node* const first =
+      reshape == nullptr ? nullptr : made_by(reshape->operand(0), "transpose");
+  if (first == nullptr) return nullptr;
+  std::vector<std::pair<std::size_t, std::size_t>> before;
+  std::vector<std::pair<std::size_t, std::size_t>> after;
+  for (const Stretch& each :
+       stretches_of(reshape->operand(0)->shape(), reshape->result()->shape())) {
+    before.emplace_back(each.from, each.from_end);
+    after.emplace_back(each.to, each.to_end);
+  }
+  // Where the stretches of the reshape's operand lie in x.
+  const Ints& there = first->attributes().ints("permutation");
+  Ints inverse(there.size());
+  for (std::size_t axis = 0; axis < there.size(); ++axis) {
+    inverse[static_cast<std::size_t>(there[axis])] = static_cast<std::int64_t>(axis);
+  }
+  const Ints in_x = order_of(before, inverse);
+  if (in_x.empty() || in_x != order_of(after, node.attributes().ints("permutation"))) {
+    return nullptr;
+  }
+  return build.reshape(first->operand(0), node.result()->shape());
+}
+
 // reshape or expand to the shape that is there -> x
 Value* same_type(Builder&, Node& node) {
   return node.operand(0)->type() == node.result()->type() ? node.operand(0) : nullptr;
@@ -165,6 +249,7 @@ std::span<const SimplifyRule> view_simplifications() {
       {"transpose", transpose_of_nothing},
       {"transpose", transpose_of_transpose},
       {"transpose", transpose_of_single_elements},
+      {"transpose", transpose_back},
       {"reshape", same_type},
       {"reshape", reshape_of_reshape},
       {"reshape", reshape_of_reduction},

@@ -44,33 +44,57 @@ bool leads_to_product(const Node& view) {
   return comes_of_product(before);
 }
 
-// The operand that has the elements of the result, the others being single numbers; else -1.
-int only_tensor_operand(const Node& node) {
-  int found = -1;
+// Which operand stands behind a view that leads to a product, and has all elements of the result;
+// else -1.
+int operand_behind_view(const Node& node) {
   for (int i = 0; i < node.num_operands(); ++i) {
     const Value* const operand = node.operand(i);
-    if (operand == nullptr || scalar_constant(operand)) continue;
-    if (found >= 0 || operand->shape() != node.result()->shape()) return -1;
-    found = i;
+    if (operand == nullptr || operand->shape() != node.result()->shape()) continue;
+    if (!has_one_reader(operand)) continue;
+    const Node* const view = operand->producer();
+    if (view != nullptr && is_view(*view) && leads_to_product(*view)) return i;
   }
-  return found;
+  return -1;
+}
+
+Ints inverse(const Ints& permutation) {
+  Ints result(permutation.size());
+  for (std::size_t axis = 0; axis < permutation.size(); ++axis) {
+    result[static_cast<std::size_t>(permutation[axis])] = static_cast<std::int64_t>(axis);
+  }
+  return result;
+}
+
+// The operand as it is read in front of the view; null where it cannot be.
+Value* in_front_of(const Node& view, Value* operand, Builder& build) {
+  if (scalar_constant(operand)) return operand;
+  if (view.op() != "transpose") return nullptr;
+  const Ints& permutation = view.attributes().ints("permutation");
+  // Axes that it does not have are of one element.
+  Shape shape = operand->shape();
+  if (shape.size() > permutation.size()) return nullptr;
+  shape.insert(shape.begin(), permutation.size() - shape.size(), Dim(1));
+  Value* const whole = shape == operand->shape() ? operand : build.reshape(operand, shape);
+  return whole == nullptr ? nullptr : build.transpose(whole, inverse(permutation));
 }
 
 // Moves the node in front of the view that makes its operand: the node there, or null where
 // something is in the way.
 Node* moved_before_view(Graph& graph, Node* node) {
   if (!is_pointwise(*node)) return nullptr;
-  const int at = only_tensor_operand(*node);
-  Value* const behind = at < 0 ? nullptr : node->operand(at);
-  if (behind == nullptr || !has_one_reader(behind)) return nullptr;
-  Node* const view = behind->producer();
-  if (view == nullptr || !is_view(*view) || !leads_to_product(*view)) return nullptr;
-  Value* const before = view->operand(0);
+  const int at = operand_behind_view(*node);
+  if (at < 0) return nullptr;
+  Node* const view = node->operand(at)->producer();
   std::vector<Value*> operands(node->operands().begin(), node->operands().end());
-  operands[static_cast<std::size_t>(at)] = before;
   Builder work(graph, node, node->source());
-  Value* const inner = work.op(node->op(), std::move(operands), node->attributes());
   Builder moving(graph, node, view->source());
+  for (int i = 0; i < node->num_operands(); ++i) {
+    Value*& operand = operands[static_cast<std::size_t>(i)];
+    if (operand == nullptr) continue;
+    operand = i == at ? view->operand(0) : in_front_of(*view, operand, moving);
+    if (operand == nullptr) return nullptr;
+  }
+  Value* const inner = work.op(node->op(), std::move(operands), node->attributes());
   Value* const moved =
       inner == nullptr ? nullptr : moving.op(view->op(), {inner}, view->attributes());
   if (moved == nullptr || moved->type() != node->result()->type()) return nullptr;

@@ -27,6 +27,7 @@ void expect_equal(const Kernel& a, const Kernel& b) {
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.kind, b.kind);
   EXPECT_EQ(a.nodes, b.nodes);
+  EXPECT_EQ(a.recomputed, b.recomputed);
   EXPECT_EQ(a.inputs, b.inputs);
   EXPECT_EQ(a.constants, b.constants);
   EXPECT_EQ(a.outputs, b.outputs);
@@ -60,6 +61,13 @@ void expect_equal(const FusionPlan& a, const FusionPlan& b) {
   }
   ASSERT_EQ(a.verdicts.size(), b.verdicts.size());
   for (std::size_t i = 0; i < a.verdicts.size(); ++i) expect_equal(a.verdicts[i], b.verdicts[i]);
+  ASSERT_EQ(a.recomputations.size(), b.recomputations.size());
+  for (std::size_t i = 0; i < a.recomputations.size(); ++i) {
+    EXPECT_EQ(a.recomputations[i].value, b.recomputations[i].value);
+    EXPECT_EQ(a.recomputations[i].kernels, b.recomputations[i].kernels);
+    EXPECT_EQ(a.recomputations[i].bytes_saved, b.recomputations[i].bytes_saved);
+    EXPECT_EQ(a.recomputations[i].flops_added, b.recomputations[i].flops_added);
+  }
 }
 
 std::vector<FusionPlan> plans_of(const Graph& graph) {
@@ -73,6 +81,7 @@ std::vector<FusionPlan> plans_of(const Graph& graph) {
 TEST(PlanRecord, GivesBackEveryPartOfEveryPlan) {
   int versions = 0;
   int conditions = 0;
+  std::size_t recomputations = 0;
   for (unsigned seed = 0; seed < kGraphs; ++seed) {
     SCOPED_TRACE(seed);
     const Graph graph = RandomModel(seed).make();
@@ -83,11 +92,13 @@ TEST(PlanRecord, GivesBackEveryPartOfEveryPlan) {
     for (std::size_t i = 0; i < plans.size(); ++i) {
       expect_equal(plans[i], (*read)[i]);
       conditions += static_cast<int>(plans[i].conditions.size());
+      recomputations += plans[i].recomputations.size();
     }
     versions += static_cast<int>(plans.size());
   }
   EXPECT_GT(versions, static_cast<int>(kGraphs)) << "some graphs have two plans";
   EXPECT_GT(conditions, 0);
+  EXPECT_GT(recomputations, 0U);
 }
 
 // Sizes that were given up as too large to say are nobody's to compare.

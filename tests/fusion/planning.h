@@ -47,6 +47,7 @@ struct PlanSettings {
   Target target = host_target();
   bool attention_chains = false;
   bool search = true;
+  bool recompute = true;
   std::int64_t search_questions = PlanOptions().search_questions;
   std::int64_t search_questions_of_node = PlanOptions().search_questions_of_node;
 };
@@ -63,6 +64,7 @@ class PlannedGraph {
     options.without = settings.without;
     options.attention_chains = settings.attention_chains;
     options.search = settings.search;
+    options.recompute = settings.recompute;
     options.search_questions = settings.search_questions;
     options.search_questions_of_node = settings.search_questions_of_node;
     options.max_nodes = settings.max_nodes;

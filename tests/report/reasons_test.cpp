@@ -24,7 +24,7 @@ TEST(ReasonsPage, EveryCodeIsTold) {
   const std::string page = reasons_page();
   std::set<std::string_view> names;
   for (int code = static_cast<int>(ReasonCode::Fused) + 1;
-       code <= static_cast<int>(ReasonCode::Without); ++code) {
+       code <= static_cast<int>(ReasonCode::Recompute); ++code) {
     const Reason& entry = reason(static_cast<ReasonCode>(code));
     EXPECT_EQ(entry.code, static_cast<ReasonCode>(code));
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;

@@ -1,9 +1,15 @@
 #include "rewrite/sink_views.h"
 
 #include "rewrite/raising.h"
+#include "rewrite/simplify.h"
 
 namespace opweld {
 namespace {
+
+Status sink_and_simplify(Graph& graph) {
+  if (Status sunk = sink_views(graph); !sunk) return sunk;
+  return simplify(graph);
+}
 
 const RaisingCase kCase = {sink_views, {{"s", 5}, {"t", 3}}};
 
@@ -32,10 +38,38 @@ TEST(SinkViews, MovesBehindSeveralOperatorsAndViews) {
             "matmul add tanh div cast reshape transpose reshape");
 }
 
-TEST(SinkViews, LeavesWhatReadsOtherTensorsOrIsReadTwice) {
-  // The other operand would have to move as well.
+// The other operand is read as it lies behind the inverse of the transpose.
+TEST(SinkViews, MovesTransposesBehindOperatorsOfSeveralTensors) {
   EXPECT_EQ(raised(after("%t = transpose(%p) {permutation = [1, 0]}\n %y = add(%t, %r)\n"), kCase),
-            "matmul add transpose add");
+            "matmul add transpose add transpose");
+  EXPECT_EQ(raised(after("%t = transpose(%p) {permutation = [1, 0]}\n %y = sub(%r, %t)\n"), kCase),
+            "matmul add transpose sub transpose");
+  // One that spreads over the result.
+  EXPECT_EQ(raised("graph g(%a: f32[2, s, 6], %b: f32[6, 4], %r: f32[4, 1], %q: f32[s]) {\n"
+                   " %m = matmul(%a, %b)\n %t = transpose(%m) {permutation = [0, 2, 1]}\n"
+                   " %u = mul(%t, %r)\n %y = add(%q, %u)\n return %y as \"y\"\n}",
+                   kCase),
+            "matmul reshape transpose mul reshape transpose add transpose");
+  // Both behind a product: one view is left.
+  EXPECT_EQ(raised("graph g(%a: f32[2, s, 6], %b: f32[6, 4]) {\n"
+                   " %m = matmul(%a, %b)\n %t = transpose(%m) {permutation = [0, 2, 1]}\n"
+                   " %n = matmul(%a, %b)\n %u = transpose(%n) {permutation = [0, 2, 1]}\n"
+                   " %y = add(%t, %u)\n return %y as \"y\"\n}",
+                   {sink_and_simplify, {{"s", 5}}}),
+            "matmul matmul add transpose");
+}
+
+// Residuals in NCHW beside products of rows in NHWC.
+TEST(SinkViews, MovesConversionsOfFormats) {
+  EXPECT_EQ(raised("graph g(%x: f32[s, 4, t, 3], %w: f32[4, 4]) {\n"
+                   " %l = transpose(%x) {permutation = [0, 2, 3, 1]}\n %m = matmul(%l, %w)\n"
+                   " %f = transpose(%m) {permutation = [0, 3, 1, 2]}\n %s = add(%x, %f)\n"
+                   " %y = relu(%s)\n return %y as \"y\"\n}",
+                   {sink_and_simplify, {{"s", 2}, {"t", 5}}}),
+            "transpose matmul transpose add relu transpose");
+}
+
+TEST(SinkViews, LeavesWhatIsReadTwice) {
   EXPECT_EQ(
       raised(after("%t = transpose(%p) {permutation = [1, 0]}\n %y = gelu(%t)\n", ", %t as \"t\""),
              kCase),

@@ -37,7 +37,9 @@ Legality check_candidate(const MergeCandidate& candidate, const PlanOptions& opt
 Legality check_kernel(const MergeCandidate& candidate, const PlanOptions& options) {
   if (!options.oracle) return std::nullopt;
   const auto kernel = options.oracle(candidate.merged);
-  if (Legality refusal = check_domain(kernel)) return refusal;  // a schedule serves the group
+  // A schedule serves the group,
+  if (Legality refusal = check_conversion(candidate, kernel)) return refusal;
+  if (Legality refusal = check_domain(kernel)) return refusal;
   // and its kernel fits on the chip,
   if (Legality refusal = check_pressure(candidate, kernel->pressure, options)) return refusal;
   if (Legality refusal = check_parallelism(candidate, kernel->pressure, options)) {

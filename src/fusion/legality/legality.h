@@ -40,7 +40,8 @@ Legality check_format(const MergeCandidate& candidate, const PlanOptions& option
 Legality check_cycle(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_limit(const MergeCandidate& candidate, const PlanOptions& options);
 Legality check_attention_chain(const MergeCandidate& candidate, const PlanOptions& options);
-// These two are about the kernel that a schedule would make, which the oracle told.
+// These are about the kernel that a schedule would make, which the oracle told.
+Legality check_conversion(const MergeCandidate& candidate, const Expected<KernelEstimate>& kernel);
 Legality check_domain(const Expected<KernelEstimate>& kernel);
 Legality check_pressure(const MergeCandidate& candidate, const Pressure& kernel,
                         const PlanOptions& options);

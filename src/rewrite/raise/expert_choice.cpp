@@ -132,6 +132,8 @@ ExpertChoice::Found ExpertChoice::find_made(const Node& node) {
   const std::string& op = node.op();
   if (op == "one_hot") return from_one_hot(node);
   if (op == "eq") return from_comparison(node);
+  if (op == "gt") return from_threshold(node);
+  if (op == "matmul") return from_matmul(node);
   if (op == "mul" || op == "div") return from_product(node);
   if (op == "select") return from_selection(node);
   if (op == "scatter_elements") return from_scatter(node);
@@ -182,6 +184,14 @@ ExpertChoice::Found ExpertChoice::from_comparison(const Node& node) {
   return std::nullopt;
 }
 
+// More than zero of ones and zeros.
+ExpertChoice::Found ExpertChoice::from_threshold(const Node& node) {
+  const Found chosen = describe(node.operand(0));
+  const auto least = scalar_constant(node.operand(1));
+  const bool is_mask = chosen && chosen->kind == Kind::Mask && least == 0.0;
+  return is_mask && node.result()->rank() == node.operand(0)->rank() ? chosen : std::nullopt;
+}
+
 ExpertChoice::Found ExpertChoice::weighted(const Chosen& mask, const Chosen& weight) const {
   if (mask.kind != Kind::Mask || weight.kind != Kind::Weight) return std::nullopt;
   // Of the only choice there is no sum.
@@ -199,6 +209,32 @@ ExpertChoice::Found ExpertChoice::weighted(const Chosen& mask, const Chosen& wei
     std::ranges::replace(result.axes, kSlotAxis, kNoAxis);
   }
   return result;
+}
+
+// A sum over the choices as a product: [tokens.., experts, k] by [tokens.., k, 1], or [tokens.., 1,
+// k] by [tokens.., k, experts].
+ExpertChoice::Found ExpertChoice::from_matmul(const Node& node) {
+  std::vector<int> axes;
+  for (std::size_t i = 0; i < tokens_.size(); ++i) axes.push_back(static_cast<int>(i));
+  const auto with = [&](int first, int second) {
+    std::vector<int> result = axes;
+    result.insert(result.end(), {first, second});
+    return result;
+  };
+  const Found left = describe(node.operand(0));
+  const Found right = describe(node.operand(1));
+  if (!left || !right) return std::nullopt;
+  const bool by_column = left->kind == Kind::Mask && right->kind == Kind::Weight &&
+                         left->axes == with(kExpertAxis, kSlotAxis) &&
+                         right->axes == with(kSlotAxis, kNoAxis);
+  const bool by_row = left->kind == Kind::Weight && right->kind == Kind::Mask &&
+                      left->axes == with(kNoAxis, kSlotAxis) &&
+                      right->axes == with(kSlotAxis, kExpertAxis);
+  if (!by_column && !by_row) return std::nullopt;
+  Chosen share = by_column ? *right : *left;
+  share.kind = Kind::Share;
+  share.axes = by_column ? with(kExpertAxis, kNoAxis) : with(kNoAxis, kExpertAxis);
+  return share;
 }
 
 // A share times or divided by a number for each token: zero stays zero, but for 0 / 0.

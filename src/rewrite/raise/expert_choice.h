@@ -8,8 +8,8 @@
 //
 // and is zero for all experts that it did not choose. Models come to that by way of masks (one_hot,
 // comparisons with a number or with all of them), of products or selections between mask and weight
-// and a sum over the choices, or by scattering the weights into zeros; with transposes, reshapes,
-// slices and gathers of one expert in between.
+// and a sum over the choices, or of a product that is both, or by scattering the weights into
+// zeros; with transposes, reshapes, slices and gathers of one expert in between.
 #pragma once
 
 #include <cstdint>
@@ -81,6 +81,8 @@ class ExpertChoice {
   Found as_weight(Value* value) const;
   Found from_one_hot(const Node& node);
   Found from_comparison(const Node& node);
+  Found from_threshold(const Node& node);
+  Found from_matmul(const Node& node);
   Found from_product(const Node& node);
   Found from_selection(const Node& node);
   Found from_scatter(const Node& node);

@@ -11,24 +11,11 @@ namespace {
 
 using Kind = ExpertOperand::Kind;
 
-// Takes columns only.
-bool slices_columns(const Node& slice) {
-  const Shape& sizes = slice.attributes().shape("sizes");
-  const Shape& starts = slice.attributes().shape("starts");
-  const Ints& steps = slice.attributes().ints("steps");
-  for (std::size_t axis = 0; axis + 1 < sizes.size(); ++axis) {
-    if (sizes[axis] != slice.operand(0)->shape()[axis] || steps[axis] != 1) return false;
-  }
-  return !sizes.empty() && sizes.back().constant() && starts.back().constant();
-}
-
-// [tokens.., N] or, with `before`, [before, tokens.., N].
-bool has_rows(const Value* value, const Shape& tokens, const Dim* before) {
+// [tokens.., N].
+bool has_rows(const Value* value, const Shape& tokens) {
   const Shape& shape = value->shape();
-  const std::size_t first = before != nullptr ? 1 : 0;
-  if (shape.size() != tokens.size() + first + 1 || !shape.back().constant()) return false;
-  if (before != nullptr && shape[0] != *before) return false;
-  return std::equal(tokens.begin(), tokens.end(), shape.begin() + static_cast<int>(first));
+  return shape.size() == tokens.size() + 1 && shape.back().constant().has_value() &&
+         std::equal(tokens.begin(), tokens.end(), shape.begin());
 }
 
 // Walks all branches at once.
@@ -82,7 +69,7 @@ class Branches : public ProgramWriter {
     const bool is_one = std::ranges::all_of(values, [&](const Value* v) { return v == first; });
     if (is_constant(first)) return visit_constants(values, is_one);
     if (is_one) {
-      if (!has_rows(first, tokens_, nullptr)) {
+      if (!has_rows(first, tokens_)) {
         return fail("'{}', which all read, has no row for each token", name_of(first));
       }
       return token(first);
@@ -131,7 +118,7 @@ class Branches : public ProgramWriter {
     if (!is_product && !is_slice && !is_row_by_row(first)) {
       return fail("{} is not computed row by row", quoted(first));
     }
-    if (!has_rows(first.result(), tokens_, nullptr)) {
+    if (!has_rows(first.result(), tokens_)) {
       return fail("{} has no row for each token", quoted(first));
     }
     std::vector<ExpertOperand> operands;
@@ -169,96 +156,6 @@ class Branches : public ProgramWriter {
   std::map<const Value*, Known> known_;
 };
 
-// Walks what computes all experts at once.
-class Batch : public ProgramWriter {
- public:
-  Batch(const Shape& tokens, std::int64_t experts) : tokens_(tokens), experts_(experts) {}
-
-  Expected<ExpertOperand> visit(Value* value) {
-    if (value == nullptr) return ExpertOperand{};
-    if (const auto known = known_.find(value); known != known_.end()) return known->second;
-    OPWELD_TRY(const ExpertOperand operand, visit_anew(value));
-    known_[value] = operand;
-    return operand;
-  }
-
- private:
-  // [1.., tokens.., N].
-  bool has_token_rows(const Value* value) const {
-    const Shape& shape = value->shape();
-    if (shape.size() < tokens_.size() + 1 || !shape.back().constant()) return false;
-    const auto first = shape.end() - static_cast<std::ptrdiff_t>(tokens_.size()) - 1;
-    return std::equal(tokens_.begin(), tokens_.end(), first) &&
-           std::all_of(shape.begin(), first, [](const Dim& size) { return size == Dim(1); });
-  }
-
-  // The same tokens for each expert: repeated, or with axes of one in front.
-  Value* tokens_behind(Value* value) const {
-    const Node* const expand = made_by(value, "expand");
-    Value* x = expand != nullptr ? expand->operand(0) : value;
-    if (!has_token_rows(x) || x->shape().back() != value->shape().back()) return nullptr;
-    // Rows stay rows as long as it is the axes before them that come and go.
-    for (const Node* node = made_by(x, "reshape"); node != nullptr; node = made_by(x, "reshape")) {
-      Value* const from = node->operand(0);
-      if (from->rank() == 0 || from->shape().back() != x->shape().back()) break;
-      x = from;
-    }
-    return x;
-  }
-
-  Expected<ExpertOperand> visit_anew(Value* value) {
-    if (is_constant(value)) {
-      if (stored(value).num_elements() == 1) return ExpertOperand{Kind::Number, 0, value};
-      if (value->shape()[0] != Dim(experts_)) {
-        return fail("constant '{}' is none of each expert", name_of(value));
-      }
-      return add_constants({value}, false);
-    }
-    const Dim experts(experts_);
-    const Node* const node = value->producer();
-    if (Value* const tokens = tokens_behind(value)) return token(tokens);
-    const bool is_known = node != nullptr && node->num_results() == 1 &&
-                          (node->op() == "matmul" || is_row_by_row(*node) ||
-                           (node->op() == "slice" && slices_columns(*node)));
-    if (!is_known) {
-      return fail("'{}' is not computed row by row", name_of(value));
-    }
-    if (!has_rows(value, tokens_, &experts)) {
-      return fail("{} has no row for each expert and token", quoted(*node));
-    }
-    std::vector<ExpertOperand> operands;
-    for (int i = 0; i < node->num_operands(); ++i) {
-      OPWELD_TRY(const ExpertOperand operand, visit(node->operand(i)));
-      if (operand.kind == Kind::Constants) OPWELD_CHECK(check_constants(*node, i, operand));
-      operands.push_back(operand);
-    }
-    if (node->op() == "matmul" && operands[1].kind != Kind::Constants) {
-      return fail("{} multiplies by no matrix of each expert", quoted(*node));
-    }
-    program_.nodes.push_back(value->producer());
-    return add_step(*node, std::move(operands));
-  }
-
-  // [experts, 1.., K, N] on the right of a product, [experts, 1.., N] beside rows.
-  Status check_constants(const Node& node, int index, const ExpertOperand& operand) {
-    const Value* const value = node.operand(index);
-    const Shape& shape = value->shape();
-    const bool is_matrix = node.op() == "matmul";
-    program_.constants[operand.index].is_matrix = is_matrix;
-    const std::size_t own = is_matrix ? 2 : 1;
-    bool fits = value->rank() == node.result()->rank() && (!is_matrix || index == 1) &&
-                (is_matrix || value->producer()->op() == "constant");
-    for (std::size_t axis = 1; fits && axis + own < shape.size(); ++axis) {
-      fits = shape[axis] == Dim(1);
-    }
-    return fits ? Status() : fail("{} reads constants that are of no expert", quoted(node));
-  }
-
-  const Shape& tokens_;
-  std::int64_t experts_;
-  std::map<const Value*, ExpertOperand> known_;
-};
-
 }  // namespace
 
 Expected<ExpertProgram> program_of_branches(const std::vector<Value*>& results,
@@ -268,16 +165,6 @@ Expected<ExpertProgram> program_of_branches(const std::vector<Value*>& results,
   if (result.kind != Kind::Step) return fail("the experts compute nothing");
   OPWELD_CHECK(branches.check_closed(results));
   ExpertProgram program = branches.take();
-  if (program.x == nullptr) return fail("the experts read no tokens");
-  return program;
-}
-
-Expected<ExpertProgram> program_of_batch(Value* result, const Shape& tokens, std::int64_t experts) {
-  Batch batch(tokens, experts);
-  OPWELD_TRY(const ExpertOperand operand, batch.visit(result));
-  if (operand.kind != Kind::Step) return fail("the experts compute nothing");
-  OPWELD_CHECK(batch.check_closed(result));
-  ExpertProgram program = batch.take();
   if (program.x == nullptr) return fail("the experts read no tokens");
   return program;
 }

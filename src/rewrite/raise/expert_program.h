@@ -23,6 +23,7 @@ struct ExpertConstants {
   std::vector<Value*> each;  // of each expert; or one, where they are stacked along a first axis
   bool is_matrix = false;
   bool is_transposed = false;  // a matrix [N, K]
+  bool is_beside = false;      // the matrices are columns of one [K, experts * N]
 };
 
 struct ExpertOperand {
@@ -56,8 +57,10 @@ struct ExpertProgram {
 Expected<ExpertProgram> program_of_branches(const std::vector<Value*>& results,
                                             const Shape& tokens);
 
-// Of one result [experts, tokens.., N].
-Expected<ExpertProgram> program_of_batch(Value* result, const Shape& tokens, std::int64_t experts);
+// Of one result of all experts. What its axes stand for is said as in expert_choice.h: those of the
+// tokens in order, kExpertAxis, and kNoAxis for columns; [experts, tokens.., N] or any other order.
+Expected<ExpertProgram> program_of_batch(Value* result, const std::vector<int>& axes,
+                                         const Shape& tokens, std::int64_t experts);
 
 // Of one result with a row for each choice, [tokens.., k, N], its axes of rows perhaps made one and
 // axes of one element between. `indices` [tokens.., k] say which matrices [experts, K, N] are

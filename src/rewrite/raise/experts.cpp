@@ -24,6 +24,8 @@ struct Term {
   Value* result = nullptr;  // the summand; of a batch, the sum
   Value* computed = nullptr;
   Chosen share;  // of a batch without an expert
+  // Of a batch, what the axes of what was computed stand for: tokens, experts, columns (kNoAxis).
+  std::vector<int> axes = {};
 };
 
 // Summands that are added up in one tree of sums.
@@ -82,8 +84,10 @@ class Raiser {
 
   std::optional<Term> match_term(const Node& node) {
     if (node.op() == "mul") return match_product(node);
-    if (node.op() == "select") return match_selection(node);
-    return std::nullopt;
+    if (node.op() == "matmul") return match_weighted_sum(node);
+    if (node.op() != "select") return std::nullopt;
+    auto by_rows = match_selected_rows(node);
+    return by_rows ? by_rows : match_selection(node);
   }
 
   // expert(x) * share.
@@ -101,23 +105,67 @@ class Raiser {
         const bool fits = share->axes.size() == tokens + 1 && choice_.is_by_token(share->axes);
         return fits ? std::optional(Term{product.result(), computed, *share}) : std::nullopt;
       }
-      const bool fits = share->axes.size() == tokens + 2 && share->axes[0] == kExpertAxis &&
-                        choice_.is_by_token(share->axes, 1);
-      Value* const sum = fits ? sum_over_first(product.result()) : nullptr;
-      return sum != nullptr ? std::optional(Term{sum, computed, *share}) : std::nullopt;
+      const bool in_front = share->axes.size() == tokens + 2 && share->axes[0] == kExpertAxis &&
+                            choice_.is_by_token(share->axes, 1);
+      if (!in_front && share->axes != behind_tokens({kExpertAxis, kNoAxis})) return std::nullopt;
+      Value* const sum = sum_over(product.result(), in_front ? 0 : tokens);
+      return sum != nullptr ? std::optional(Term{sum, computed, *share, share->axes})
+                            : std::nullopt;
     }
     return std::nullopt;
   }
 
-  // The sum over the first axis, if that is all that becomes of the value.
-  static Value* sum_over_first(const Value* value) {
+  // tokens.., and these.
+  [[nodiscard]] std::vector<int> behind_tokens(std::initializer_list<int> last) const {
+    std::vector<int> axes;
+    for (std::size_t i = 0; i < choice_.tokens().size(); ++i) axes.push_back(static_cast<int>(i));
+    axes.insert(axes.end(), last);
+    return axes;
+  }
+
+  // The sum over experts as a product with the shares, "te,ted->td": [tokens.., 1, experts] by
+  // [tokens.., experts, N], or [tokens.., N, experts] by [tokens.., experts, 1].
+  std::optional<Term> match_weighted_sum(const Node& product) {
+    for (int side = 0; side < 2; ++side) {
+      const auto share = choice_.describe(product.operand(side));
+      if (!share || share->kind != Kind::Share || share->expert) continue;
+      const auto axes =
+          side == 0 ? behind_tokens({kNoAxis, kExpertAxis}) : behind_tokens({kExpertAxis, kNoAxis});
+      if (share->axes != axes) return std::nullopt;
+      Value* const computed = product.operand(1 - side);
+      if (computed->rank() != product.operand(side)->rank()) return std::nullopt;
+      return Term{product.result(), computed, *share,
+                  side == 0 ? behind_tokens({kExpertAxis, kNoAxis})
+                            : behind_tokens({kNoAxis, kExpertAxis})};
+    }
+    return std::nullopt;
+  }
+
+  // The sum over the axis, if that is all that becomes of the value.
+  static Value* sum_over(const Value* value, std::size_t axis) {
     const Node* const sum = has_one_reader(value) ? only_reader(value) : nullptr;
     if (sum == nullptr || sum->op() != "reduce_sum" || !sum->attributes().has("axes")) {
       return nullptr;
     }
-    const bool fits =
-        sum->attributes().ints("axes") == Ints{0} && sum->attributes().integer("keepdims", 1) == 0;
+    const bool fits = sum->attributes().ints("axes") == Ints{static_cast<std::int64_t>(axis)} &&
+                      sum->attributes().integer("keepdims", 1) == 0;
     return fits ? sum->result() : nullptr;
+  }
+
+  // A token that chose the expert ? expert(x) * share : 0.
+  std::optional<Term> match_selected_rows(const Node& selection) {
+    const auto mask = choice_.describe(selection.operand(0));
+    const Node* const product = made_by(selection.operand(1), "mul");
+    const bool is_masked = mask && mask->kind == Kind::Mask && mask->expert &&
+                           !mask->has(kSlotAxis) && choice_.is_by_token(mask->axes) &&
+                           product != nullptr && has_one_reader(product->result()) &&
+                           uniform_value(selection.operand(2)) == 0.0;
+    if (!is_masked || product->result()->type() != selection.result()->type()) return std::nullopt;
+    if (mask->axes.size() != choice_.tokens().size() + 1) return std::nullopt;
+    auto term = match_product(*product);
+    if (!term || term->share.expert != mask->expert) return std::nullopt;
+    term->result = selection.result();
+    return term;
   }
 
   // Where there is one choice, any axis of one element may be that of the slots.
@@ -138,7 +186,7 @@ class Raiser {
     if (axes.front() != placed({kSlotAxis}).front() || !choice_.is_by_token(axes, 1)) {
       return std::nullopt;
     }
-    Value* const sum = sum_over_first(selection.result());
+    Value* const sum = sum_over(selection.result(), 0);
     if (sum == nullptr) return std::nullopt;
     for (int side = 0; side < 2; ++side) {
       auto weight = choice_.describe(product->operand(side));
@@ -230,9 +278,35 @@ class Raiser {
       return note(term.result, experts,
                   {ErrorKind::Failure, "what they compute is read elsewhere as well"});
     }
-    auto program = program_of_batch(term.computed, choice_.tokens(), choice_.experts());
+    auto program = program_of(term);
     if (!program) return note(term.result, experts, program.error());
     return put(term.result, term.share, *program, {});
+  }
+
+  // Of experts that are computed in a batch, or one by one and put beside each other.
+  Expected<ExpertProgram> program_of(const Term& term) const {
+    const auto experts = static_cast<std::size_t>(choice_.experts());
+    const Node* const together = made_by(term.computed, "concat");
+    if (together == nullptr || static_cast<std::size_t>(together->num_operands()) != experts) {
+      return program_of_batch(term.computed, term.axes, choice_.tokens(), choice_.experts());
+    }
+    Shape one = term.computed->shape();
+    const auto axis = static_cast<std::size_t>(together->attributes().integer("axis"));
+    if (term.axes[axis] != kExpertAxis || term.axes.back() != kNoAxis) {
+      return fail("they are put beside each other along another axis");
+    }
+    one[axis] = 1;
+    Shape rows = choice_.tokens();
+    rows.push_back(term.computed->shape().back());
+    std::vector<Value*> each;
+    for (Value* operand : together->operands()) {
+      Value* const made = behind_reshapes(operand);
+      if (operand->shape() != one || made->shape() != rows || !has_one_reader(made)) {
+        return fail("'{}' is no row for each token", operand->name());
+      }
+      each.push_back(made);
+    }
+    return program_of_branches(each, choice_.tokens());
   }
 
   Status put(Value* root, const Chosen& share, const ExpertProgram& program,
@@ -241,6 +315,9 @@ class Raiser {
     OPWELD_TRY(Value * mixture, build_mixture(graph_, node, choice_, share, program));
     Builder build(graph_, &node, node.source());
     for (Value* other : others) mixture = build.binary("add", other, mixture);
+    OPWELD_CHECK(build.status());
+    // Of a sum by a product, an axis of one more.
+    if (mixture->shape() != root->shape()) mixture = build.reshape(mixture, root->shape());
     OPWELD_CHECK(build.status());
     replace_by_raised(graph_, root, mixture);
     // The weights that were stacked go at once, so that a large model is not in memory twice.

@@ -181,7 +181,9 @@ class Mixture {
       const Value* const left = matrix(own[1].index);
       const Value* const right = matrix(operands[1].index);
       if (left->type() != right->type() || stored(left).dtype() != stored(right).dtype() ||
-          is_transposed(own[1].index) != is_transposed(operands[1].index)) {
+          is_transposed(own[1].index) != is_transposed(operands[1].index) ||
+          program_.constants[own[1].index].is_beside !=
+              program_.constants[operands[1].index].is_beside) {
         return step;
       }
       found = other;
@@ -266,8 +268,20 @@ class Mixture {
 
   // ---- constants of all experts ----
 
-  // The bytes of an expert's part, wherever it is.
-  [[nodiscard]] const std::byte* bytes_of(const ExpertConstants& constants,
+  // A row of an expert's part, wherever it is; of what is stored as [columns, rows], its start.
+  [[nodiscard]] const std::byte* bytes_of(const ExpertConstants& constants, std::int64_t expert,
+                                          std::int64_t row, std::size_t row_bytes) const {
+    const std::size_t before =
+        constants.is_transposed ? 0 : static_cast<std::size_t>(row) * row_bytes;
+    if (constants.is_beside) {
+      const auto experts = static_cast<std::size_t>(choice_.experts());
+      return stored(constants.each.front()).data() + before * experts +
+             row_bytes * static_cast<std::size_t>(expert);
+    }
+    return start_of(constants, expert) + before;
+  }
+
+  [[nodiscard]] const std::byte* start_of(const ExpertConstants& constants,
                                           std::int64_t expert) const {
     if (constants.each.size() > 1) {
       return stored(constants.each[static_cast<std::size_t>(expert)]).data();
@@ -276,12 +290,13 @@ class Mixture {
     return all.data() + all.num_bytes() / choice_.experts() * expert;
   }
 
-  // A row of [rows, columns], or of what is stored as [columns, rows].
+  // A row of [rows, columns], which is where `from` is, or of all that is stored as [columns,
+  // rows].
   static void copy_row(std::byte* to, const std::byte* from, std::int64_t row, std::int64_t rows,
                        std::int64_t columns, std::size_t element, bool is_transposed) {
     if (!is_transposed) {
       const auto bytes = static_cast<std::size_t>(columns) * element;
-      if (bytes > 0) std::memcpy(to, from + bytes * static_cast<std::size_t>(row), bytes);
+      if (bytes > 0) std::memcpy(to, from, bytes);
       return;
     }
     for (std::int64_t column = 0; column < columns; ++column) {
@@ -298,7 +313,8 @@ class Mixture {
     const std::int64_t experts = choice_.experts();
     const auto count = static_cast<std::int64_t>(parts.size());
     const Sizes sizes = {experts, rows, columns * count};
-    if (parts.size() == 1 && first.each.size() == 1 && !first.is_transposed) {
+    const bool is_stacked = first.each.size() == 1 && !first.is_transposed && !first.is_beside;
+    if (parts.size() == 1 && is_stacked) {
       return like.reshaped(sizes);
     }
     OPWELD_TRY(Tensor all, Tensor::allocate(like.dtype(), sizes));
@@ -307,7 +323,8 @@ class Mixture {
     for (std::int64_t expert = 0; expert < experts; ++expert) {
       for (std::int64_t row = 0; row < rows; ++row) {
         for (const std::size_t part : parts) {
-          const std::byte* const from = bytes_of(program_.constants[part], expert);
+          const std::byte* const from = bytes_of(program_.constants[part], expert, row,
+                                                 static_cast<std::size_t>(columns) * element);
           copy_row(to, from, row, rows, columns, element, first.is_transposed);
           to += static_cast<std::size_t>(columns) * element;
         }
@@ -322,6 +339,7 @@ class Mixture {
     std::int64_t rows = *shape[shape.size() - 2].constant();
     std::int64_t columns = *shape.back().constant();
     if (is_transposed(parts.front())) std::swap(rows, columns);
+    if (program_.constants[parts.front()].is_beside) columns /= choice_.experts();
     OPWELD_TRY(Tensor all, stacked(parts, rows, columns));
     return build.cast(build.constant(std::move(all)), dtype);
   }

@@ -32,13 +32,25 @@ inline bool is_row_by_row(const Node& node) {
   return op_def(node).trait == FusionTrait::Pointwise || node.op() == "gelu";
 }
 
+// Takes columns, the last axis, only.
+inline bool slices_columns(const Node& slice) {
+  const Shape& sizes = slice.attributes().shape("sizes");
+  const Shape& starts = slice.attributes().shape("starts");
+  const Ints& steps = slice.attributes().ints("steps");
+  for (std::size_t axis = 0; axis + 1 < sizes.size(); ++axis) {
+    if (sizes[axis] != slice.operand(0)->shape()[axis] || steps[axis] != 1) return false;
+  }
+  return !sizes.empty() && sizes.back().constant() && starts.back().constant();
+}
+
 // What the walk through each spelling does: notes the steps.
 class ProgramWriter {
  public:
   // Whether nobody else reads what is computed; `result` apart.
   Status check_closed(const Value* result) {
-    const std::set<const Node*> inside(program_.nodes.begin(), program_.nodes.end());
-    for (const Node* node : program_.nodes) {
+    std::set<const Node*> inside(program_.nodes.begin(), program_.nodes.end());
+    inside.insert(views_.begin(), views_.end());
+    for (const Node* node : inside) {
       if (node->result() == result) continue;
       for (const Use& use : node->result()->uses()) {
         if (!inside.contains(use.node)) {
@@ -84,6 +96,7 @@ class ProgramWriter {
   }
 
   ExpertProgram program_;
+  std::vector<const Node*> views_;  // between the steps, which do nothing
 };
 
 }  // namespace opweld
