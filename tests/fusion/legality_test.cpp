@@ -335,6 +335,23 @@ std::string edge_between(Format first, Format second, RuleSet rules) {
   return PlannedGraph(std::move(graph), with_rules(rules)).edge("a", "b");
 }
 
+// What stands behind a conversion has no space of its own to disagree with: it is the format.
+TEST(Legality, ConversionsThatNoScheduleHolds) {
+  const auto edge_behind = [](const std::string& shape, const std::string& result,
+                              const std::string& permutation) {
+    return PlannedGraph("graph g(%x: f32[" + shape + ", 8], %r: f32[" + result +
+                        "]) {\n  %w = constant {value = f32[8, 16] random 1}\n"
+                        "  %m = matmul(%x, %w)\n  %t = transpose(%m) {permutation = [" +
+                        permutation + "]} @\"turn\"\n  %y = add(%t, %r)\n  return %y as \"y\"\n}")
+        .edge("t", "y");
+  };
+  EXPECT_THAT(edge_behind("n, h, w", "n, 16, h, w", "0, 3, 1, 2"),
+              ::testing::StartsWith("F-FORMAT: nhwc meets nchw at turn; "));
+  // Heads that go in front of their rows are no images.
+  EXPECT_THAT(edge_behind("n, h, w", "n, w, h, 16", "0, 2, 1, 3"),
+              ::testing::StartsWith("F-DOMAIN: "));
+}
+
 TEST(Legality, FormatsAgree) {
   for (const RuleSet rules : kRuleSets) {
     EXPECT_EQ(edge_between(Format::NHWC, Format::NCHW, rules), "F-FORMAT: nhwc meets nchw");

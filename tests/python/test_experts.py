@@ -141,6 +141,72 @@ class Batched(nn.Module):
         return result.reshape(hidden_states.shape)
 
 
+class Einsum(nn.Module):
+    """All experts for all tokens, by einsum over stacked weights, the gates in one as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(WIDTH, EXPERTS, bias=False)
+        self.w1 = nn.Parameter(torch.randn(EXPERTS, WIDTH, INNER) / 4)
+        self.w3 = nn.Parameter(torch.randn(EXPERTS, WIDTH, INNER) / 4)
+        self.w2 = nn.Parameter(torch.randn(EXPERTS, INNER, WIDTH) / 4)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """[batch, length, width] to the same."""
+        x = hidden_states.view(-1, WIDTH)
+        weights, chosen = torch.topk(F.softmax(self.gate(x), dim=-1), 2, dim=-1)
+        shares = torch.einsum("tke,tk->te", F.one_hot(chosen, EXPERTS).to(x.dtype), weights)
+        gate = torch.einsum("td,edf->tef", x, self.w1)
+        up = torch.einsum("td,edf->tef", x, self.w3)
+        each = torch.einsum("tef,efd->ted", F.silu(gate) * up, self.w2)
+        return torch.einsum("te,ted->td", shares, each).reshape(hidden_states.shape)
+
+
+class Repeated(Batched):
+    """As Llama 4 does: all tokens once for each expert, and batched matmuls over them."""
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """[batch, length, width] to the same."""
+        x = hidden_states.view(-1, WIDTH)
+        logits = self.gate(x)
+        weights, chosen = torch.topk(F.softmax(logits, dim=-1), 2, dim=-1)
+        shares = torch.zeros_like(logits).scatter(1, chosen, weights)
+        all_rows = x.repeat(EXPERTS, 1).view(EXPERTS, -1, WIDTH)
+        gate, up = torch.bmm(all_rows, self.gate_up).chunk(2, dim=-1)
+        each = torch.bmm(F.silu(gate) * up, self.down)
+        result = (each * shares.transpose(0, 1).unsqueeze(-1)).sum(dim=0)
+        return result.reshape(hidden_states.shape)
+
+
+class Selected(Loop):
+    """A loop over experts that each give rows to the tokens that chose them, or stack them all."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """[batch, length, width] to the same."""
+        x = hidden_states.view(-1, WIDTH)
+        weights, chosen = torch.topk(F.softmax(self.gate(x), dim=-1), 2, dim=-1)
+        if self.how == "stack":
+            shares = torch.zeros(x.shape[0], EXPERTS).scatter(1, chosen, weights)
+            each = torch.stack([expert(x) for expert in self.experts], dim=1)
+            return (each * shares.unsqueeze(-1)).sum(dim=1).reshape(hidden_states.shape)
+        result = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            is_mine = chosen == number
+            share = (weights * is_mine).sum(dim=-1, keepdim=True)
+            if self.how == "where":
+                mine = is_mine.any(dim=-1, keepdim=True)
+                result = result + torch.where(mine, expert(x) * share, torch.zeros_like(x))
+            else:
+                token = is_mine.any(dim=-1).nonzero().squeeze(-1)
+                rows = expert(x.index_select(0, token)) * share.index_select(0, token)
+                result = result.index_add(0, token, rows)
+        return result.reshape(hidden_states.shape)
+
+
 MODULES = {
     "mixtral": lambda: Loop(),
     "mixtral, not normalised": lambda: Loop(normalise=False),
@@ -150,6 +216,11 @@ MODULES = {
     "gathered": lambda: Gathered(),
     "gathered once": lambda: Gathered(k=1),
     "batched": lambda: Batched(),
+    "einsum": lambda: Einsum(),
+    "repeated": lambda: Repeated(),
+    "stack": lambda: Selected("stack"),
+    "where": lambda: Selected("where"),
+    "index add": lambda: Selected("index_add"),
     "masks": lambda: Loop(masks=True),
     "masks and biases": lambda: Loop(Biased, k=1, masks=True),
 }

@@ -14,8 +14,10 @@ inline constexpr int kExpertInner = 20;
 
 struct ExpertSpelling {
   // How a token's share of an expert comes about: scatter, one_hot, select, product (of a
-  // comparison), slots (of NonZero), batch; or matrices gathered for each choice: gathered (times
-  // rows) and flat (times columns, all choices in one axis).
+  // comparison), rows (those of tokens that chose it, selected), slots (of NonZero), batch; stack
+  // (of branches, weighed in a product); einsum (over stacked weights, tokens in front); or matrices
+  // gathered for each choice: gathered (times rows) and flat (times columns, all choices in one
+  // axis).
   std::string share = "scatter";
   // gated, gate_up (one matrix for both), relu, biases.
   std::string expert = "gated";
@@ -91,7 +93,7 @@ inline std::string router_text(const ExpertSpelling& of) {
 
 // Statements that all experts' shares come from.
 inline std::string shares_text(const ExpertSpelling& of) {
-  if (of.share == "scatter" || of.share == "batch") {
+  if (of.share == "scatter" || of.share == "batch" || of.share == "stack") {
     return fmt::format(
         "    %zeros = expand(%none) {{shape = <t, {}>}}\n"
         "    %shares = scatter_elements(%zeros, %which, %w) {{axis = 1, reduction = \"none\"}}\n",
@@ -106,6 +108,15 @@ inline std::string shares_text(const ExpertSpelling& of) {
         "    %shares = reduce_sum(%weighted) {{axes = [1], keepdims = 0}}\n"
         "    %by_expert = transpose(%hot) {{permutation = [2, 1, 0]}}\n"
         "    %slot_weight = transpose(%column) {{permutation = [1, 0, 2]}}\n",
+        of.experts, of.choices);
+  }
+  if (of.share == "einsum") {  // tke,tk->te
+    return fmt::format(
+        "    %pair = constant {{value = f32[2] {{0.0, 1.0}}}}\n"
+        "    %hot = one_hot(%which, %pair) {{axis = 2, depth = <{0}>}}\n"
+        "    %turned = transpose(%hot) {{permutation = [0, 2, 1]}}\n"
+        "    %column = reshape(%w) {{shape = <t, {1}, 1>}}\n"
+        "    %shares = matmul(%turned, %column)\n",
         of.experts, of.choices);
   }
   return "";
@@ -140,6 +151,14 @@ inline std::string term_text(const ExpertSpelling& of, const std::string& name, 
                                        name);
     text += fmt::format("    %s_{0} = reduce_sum(%ws_{0}) {{axes = [1], keepdims = 1}}\n", name);
   }
+  if (of.share == "rows") {
+    return text + fmt::format(
+                      "    %any_{0} = reduce_sum(%i_{0}) {{axes = [1], keepdims = 1}}\n"
+                      "    %chose_{0} = gt(%any_{0}, %none)\n"
+                      "    %all_{0} = mul(%y_{0}, %s_{0})\n"
+                      "    %t_{0} = select(%chose_{0}, %all_{0}, %none)\n",
+                      name);
+  }
   return text + fmt::format("    %t_{0} = mul(%y_{0}, %s_{0})\n", name);
 }
 
@@ -158,6 +177,24 @@ inline std::string batch_text(const ExpertSpelling& of) {
       "    %scaled = mul(%each, %scale)\n"
       "    %y = reduce_sum(%scaled) {{axes = [0], keepdims = 0}}\n",
       of.experts, kExpertWidth, kExpertInner);
+}
+
+// td,edf->tef and tef,efd->ted over stacked weights, then ted,te->td; gated.
+inline std::string einsum_text(const ExpertSpelling& of) {
+  return fmt::format(
+      "    %wg = constant {{value = f32[{1}, {3}] random 1}}\n"
+      "    %wu = constant {{value = f32[{1}, {3}] random 2}}\n"
+      "    %wd = constant {{value = f32[{0}, {2}, {1}] random 3}}\n"
+      "    %bu = constant {{value = f32[{0}, {2}] random 4}}\n"
+      "    %ga = matmul(%x, %wg) @\"gate\"\n    %ua = matmul(%x, %wu) @\"up\"\n"
+      "    %a = reshape(%ga) {{shape = <t, {0}, {2}>}}\n"
+      "    %c = reshape(%ua) {{shape = <t, {0}, {2}>}}\n"
+      "    %b = silu(%a)\n    %cb = add(%c, %bu)\n    %h = mul(%b, %cb)\n"
+      "    %front = transpose(%h) {{permutation = [1, 0, 2]}}\n"
+      "    %each = matmul(%front, %wd) @\"down\"\n"
+      "    %last = transpose(%each) {{permutation = [1, 2, 0]}}\n"
+      "    %sum = matmul(%last, %shares)\n    %y = reshape(%sum) {{shape = <t, {1}>}}\n",
+      of.experts, kExpertWidth, kExpertInner, of.experts * kExpertInner);
 }
 
 // By the matrices of each choice; gated.
@@ -206,12 +243,34 @@ inline std::string flat_text(const ExpertSpelling& of) {
       of.experts, kExpertWidth, kExpertInner, of.choices);
 }
 
+// Branches put beside each other, and te,ted->td.
+inline std::string stack_text(const ExpertSpelling& of) {
+  std::string text;
+  std::vector<std::string> names;
+  for (int expert = 0; expert < of.experts; ++expert) {
+    const std::string name = fmt::format("x{}", expert);
+    text += expert_text(of.expert, name, expert + 1, expert == of.odd_one ? "tanh" : "relu");
+    text += fmt::format("    %one_{0} = reshape(%y_{0}) {{shape = <t, 1, {1}>}}\n", name,
+                        kExpertWidth);
+    names.push_back("%one_" + name);
+  }
+  return text + fmt::format(
+                    "    %all = concat({}) {{axis = 1}}\n"
+                    "    %row = reshape(%shares) {{shape = <t, 1, {}>}}\n"
+                    "    %sum = matmul(%row, %all)\n    %y = reshape(%sum) {{shape = <t, {}>}}\n",
+                    fmt::join(names, ", "), of.experts, kExpertWidth);
+}
+
 inline std::string experts_text(const ExpertSpelling& of) {
   std::string text = router_text(of);
   text.insert(text.find("    %w = "), "    %one = constant {value = f32[] {1.0}}\n");
   text += shares_text(of);
   if (of.share == "batch") {
     text += batch_text(of);
+  } else if (of.share == "einsum") {
+    text += einsum_text(of);
+  } else if (of.share == "stack") {
+    text += stack_text(of);
   } else if (of.share == "gathered" || of.share == "flat") {
     text += of.share == "flat" ? flat_text(of) : gathered_text(of);
   } else {

@@ -70,7 +70,8 @@ std::string note_of(const ExpertSpelling& of) {
 }
 
 TEST(RaiseExperts, EverySpellingOfTheShares) {
-  for (const std::string share : {"scatter", "one_hot", "select", "product", "slots", "batch"}) {
+  for (const std::string share : {"scatter", "one_hot", "select", "product", "rows", "slots",
+                                  "batch", "stack", "einsum"}) {
     for (const bool normalised : {true, false}) {
       for (const int choices : {1, 2, 5}) {
         ExpertSpelling of;
@@ -208,6 +209,52 @@ TEST(RaiseExperts, NearMissesStayAndSayWhy) {
   EXPECT_THAT(note_of(of), HasSubstr("relu 'x1.act' is read by exp"));
   of.extra = "    %more = exp(%y_x1)\n";
   EXPECT_THAT(note_of(of), HasSubstr("expert 1 is read elsewhere as well"));
+}
+
+// Near misses of sums over experts that are products.
+TEST(RaiseExperts, SumsByAProductOfSomethingElseStay) {
+  const std::string einsum = experts_text({.share = "einsum"});
+  const auto replaced = [](std::string text, const std::string& from, const std::string& to) {
+    EXPECT_NE(text.find(from), std::string::npos) << from;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  const auto grouped = [](const std::string& text) {
+    return count_of(raise(text).graph, "grouped_matmul");
+  };
+  // Gates that are no share of a choice.
+  EXPECT_EQ(grouped(replaced(einsum, "%sum = matmul(%last, %shares)",
+                             "%soft = reshape(%p) {shape = <t, 5, 1>}\n"
+                             "    %sum = matmul(%last, %soft)")),
+            0);
+  // One of the experts' matrices for all of them.
+  EXPECT_EQ(grouped(replaced(einsum, "f32[5, 20, 12] random 3", "f32[20, 12] random 3")), 0);
+  // What they compute is read elsewhere.
+  EXPECT_EQ(grouped(experts_text(
+                {.share = "einsum", .extra = "    %more = exp(%each)\n", .returns = ", %more as \"m\""})),
+            0);
+  EXPECT_EQ(grouped(experts_text({.share = "einsum", .returns = ", %front as \"m\""})), 0);
+  EXPECT_EQ(grouped(experts_text({.share = "stack", .returns = ", %all as \"m\""})), 0);
+  // A step in which experts meet.
+  EXPECT_EQ(grouped(replaced(einsum, "transpose(%h) {permutation = [1, 0, 2]}",
+                             "transpose(%neg) {permutation = [1, 0, 2]}\n    %unused = neg(%h)")
+                        .insert(einsum.find("    %front ="),
+                                "    %total_h = reduce_sum(%h) {axes = [1], keepdims = 1}\n"
+                                "    %neg = sub(%h, %total_h)\n")),
+            0);
+}
+
+TEST(RaiseExperts, RowsSelectedByAnotherExpertStay) {
+  std::string text = experts_text({.share = "rows"});
+  text.replace(text.find("select(%chose_x3"), 16, "select(%chose_x2");
+  EXPECT_EQ(count_of(raise(text).graph, "grouped_matmul"), 0);
+}
+
+TEST(RaiseExperts, BranchesInAnotherOrderOrUnlikeStay) {
+  ExpertSpelling of;
+  of.share = "stack";
+  of.expert = "relu";
+  of.odd_one = 2;
+  EXPECT_THAT(note_of(of), HasSubstr("relu 'x0.act' and tanh 'x2.act' differ"));
 }
 
 TEST(RaiseExperts, DifferentWeightsStay) {

@@ -69,6 +69,31 @@ TEST(SinkViews, MovesConversionsOfFormats) {
             "transpose matmul transpose add relu transpose");
 }
 
+// Channels that went in front of the positions behind a convolution, and go back behind them.
+TEST(Simplify, ConversionsAroundAReshapeMeet) {
+  const RaisingCase simplifying = {simplify, {{"n", 2}, {"h", 3}, {"w", 5}}};
+  const auto there_and_back = [&](const std::string& from, const std::string& there,
+                                  const std::string& apart, const std::string& back) {
+    return raised("graph g(%x: f32[" + from + "]) {\n %a = transpose(%x) {permutation = [" + there +
+                      "]}\n %b = reshape(%a) {shape = <" + apart +
+                      ">}\n %c = transpose(%b) {permutation = [" + back +
+                      "]}\n %y = neg(%c)\n return %y as \"y\"\n}",
+                  simplifying);
+  };
+  EXPECT_EQ(there_and_back("n, h*w, 4", "0, 2, 1", "n, 4, h, w", "0, 2, 3, 1"), "reshape neg");
+  EXPECT_EQ(there_and_back("n, h, w, 4", "0, 3, 1, 2", "n, 4, h*w", "0, 2, 1"), "reshape neg");
+  EXPECT_EQ(there_and_back("n, 1, 4, h*w", "2, 0, 1, 3", "4, n, h, w", "1, 0, 2, 3"),
+            "reshape neg");
+  // The positions change places; and so do parts of what was one axis.
+  EXPECT_EQ(there_and_back("n, h*w, 4", "0, 2, 1", "n, 4, h, w", "0, 3, 2, 1"),
+            "transpose reshape transpose neg");
+  EXPECT_EQ(there_and_back("n, h*w, 4", "0, 2, 1", "n, 2, 2, h*w", "0, 1, 3, 2"),
+            "transpose reshape transpose neg");
+  // A reshape that joins what the first transpose brought together.
+  EXPECT_EQ(there_and_back("n, h*w, 4", "0, 2, 1", "n, 4*h*w", "1, 0"),
+            "transpose reshape transpose neg");
+}
+
 TEST(SinkViews, LeavesWhatIsReadTwice) {
   EXPECT_EQ(
       raised(after("%t = transpose(%p) {permutation = [1, 0]}\n %y = gelu(%t)\n", ", %t as \"t\""),

@@ -7,9 +7,13 @@
 //   y = sum over e of expert_e(x) * share[.., e]              share: see expert_choice.h
 //   y = sum over e and j of (indices[.., j] == e ? expert_e(x) * weight[.., j] : 0)
 //   y = reduce_sum(experts(x) [experts, tokens.., N] * share [experts, tokens.., 1])
+//   y = share [tokens.., 1, experts] x experts(x) [tokens.., experts, N], or with both transposed
 //   y = sum over j of weight[.., j] * (x through the matrices gathered by indices[.., j])
 //
-// The second is also what becomes of gathers and scatters by NonZero (import/onnx/chosen_rows.h).
+// The second is also what becomes of gathers and scatters by NonZero (import/onnx/chosen_rows.h). In
+// the first, rows of tokens that did not choose an expert may be put to zero besides. In the third
+// and fourth the axis of experts may be behind the tokens as well, and the experts may be branches
+// that are put beside each other.
 // What is asked:
 //   - the experts were chosen by a top_k of the largest along the last axis, of which all that is
 //     added up are choices, by one weight;
@@ -22,7 +26,7 @@
 //
 // Values differ from those of the spelling in the order in which a token's experts are added up,
 // and where an expert that a token did not choose overflows: zero times infinity or NaN is NaN in
-// the first and third spelling, and is not computed here.
+// the first, third and fourth spelling, and is not computed here.
 #pragma once
 
 #include <string>
