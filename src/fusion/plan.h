@@ -162,8 +162,7 @@ int operators_of(const Node& node);
 Graph extract_group(const Kernel& kernel);
 
 // Every node (constants apart) in one kernel or one alias, or in several kernels that all say that
-// it is recomputed; every value there when it is read, no cycle among kernels. Says what is wrong;
-// empty when sound.
+// it is recomputed; every value there when it is read, no cycle among kernels. Else what is wrong.
 std::string check_plan(const Graph& graph, const FusionPlan& plan);
 
 // One line per kernel and alias, stable, for golden tests.

@@ -40,7 +40,7 @@ bool is_cheap(const Node& node) {
 
 // Moves elements, or rounds as IEEE 754 says: the same bits from any instruction sequence.
 bool is_exact(const Node& node) {
-  constexpr std::array<std::string_view, 10> kRounded = {"add", "sub", "mul", "div",   "neg",
+  constexpr std::array<std::string_view, 10> kRounded = {"add", "sub", "mul", "div",    "neg",
                                                          "abs", "max", "min", "select", "cast"};
   return op_def(node).trait != FusionTrait::Pointwise ||
          std::ranges::find(kRounded, node.op()) != kRounded.end();

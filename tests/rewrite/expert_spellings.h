@@ -15,9 +15,9 @@ inline constexpr int kExpertInner = 20;
 struct ExpertSpelling {
   // How a token's share of an expert comes about: scatter, one_hot, select, product (of a
   // comparison), rows (those of tokens that chose it, selected), slots (of NonZero), batch; stack
-  // (of branches, weighed in a product); einsum (over stacked weights, tokens in front); or matrices
-  // gathered for each choice: gathered (times rows) and flat (times columns, all choices in one
-  // axis).
+  // (of branches, weighed in a product); einsum (over stacked weights, tokens in front); or
+  // matrices gathered for each choice: gathered (times rows) and flat (times columns, all choices
+  // in one axis).
   std::string share = "scatter";
   // gated, gate_up (one matrix for both), relu, biases.
   std::string expert = "gated";
@@ -250,8 +250,8 @@ inline std::string stack_text(const ExpertSpelling& of) {
   for (int expert = 0; expert < of.experts; ++expert) {
     const std::string name = fmt::format("x{}", expert);
     text += expert_text(of.expert, name, expert + 1, expert == of.odd_one ? "tanh" : "relu");
-    text += fmt::format("    %one_{0} = reshape(%y_{0}) {{shape = <t, 1, {1}>}}\n", name,
-                        kExpertWidth);
+    text +=
+        fmt::format("    %one_{0} = reshape(%y_{0}) {{shape = <t, 1, {1}>}}\n", name, kExpertWidth);
     names.push_back("%one_" + name);
   }
   return text + fmt::format(

@@ -70,8 +70,8 @@ std::string note_of(const ExpertSpelling& of) {
 }
 
 TEST(RaiseExperts, EverySpellingOfTheShares) {
-  for (const std::string share : {"scatter", "one_hot", "select", "product", "rows", "slots",
-                                  "batch", "stack", "einsum"}) {
+  for (const std::string share :
+       {"scatter", "one_hot", "select", "product", "rows", "slots", "batch", "stack", "einsum"}) {
     for (const bool normalised : {true, false}) {
       for (const int choices : {1, 2, 5}) {
         ExpertSpelling of;
@@ -229,9 +229,10 @@ TEST(RaiseExperts, SumsByAProductOfSomethingElseStay) {
   // One of the experts' matrices for all of them.
   EXPECT_EQ(grouped(replaced(einsum, "f32[5, 20, 12] random 3", "f32[20, 12] random 3")), 0);
   // What they compute is read elsewhere.
-  EXPECT_EQ(grouped(experts_text(
-                {.share = "einsum", .extra = "    %more = exp(%each)\n", .returns = ", %more as \"m\""})),
-            0);
+  EXPECT_EQ(
+      grouped(experts_text(
+          {.share = "einsum", .extra = "    %more = exp(%each)\n", .returns = ", %more as \"m\""})),
+      0);
   EXPECT_EQ(grouped(experts_text({.share = "einsum", .returns = ", %front as \"m\""})), 0);
   EXPECT_EQ(grouped(experts_text({.share = "stack", .returns = ", %all as \"m\""})), 0);
   // A step in which experts meet.
