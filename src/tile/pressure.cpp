@@ -18,13 +18,45 @@ struct Lifetime {
   int registers = 1;
 };
 
+// The vectors that the code of an elementary function (codegen/cpu/elementary.h) needs at once
+// beside its operands and its result, constants left out: they are read where they are wanted. Of
+// what is a call, all that there are, since no vector outlives one in its register.
+int temporaries_of(ExprKind kind, DType type, int all) {
+  const bool is_single = type == DType::F32;
+  switch (kind) {
+    case ExprKind::Exp:
+    case ExprKind::Erf:
+      return is_single ? 6 : all;
+    case ExprKind::Tanh:
+    case ExprKind::Sigmoid:
+      return is_single ? 7 : all;
+    case ExprKind::Log:
+      return is_single ? 8 : all;
+    case ExprKind::Pow:
+      return is_single ? 12 : all;  // computed in f64, twice as many vectors
+    case ExprKind::Sin:
+    case ExprKind::Cos:
+      return all;
+    case ExprKind::Mod:
+    case ExprKind::Fmod:
+      return is_float(type) ? all : 0;
+    default:
+      return 0;
+  }
+}
+
+// Where the same is done to several vectors in turn, LLVM begins the second before the first ends.
+constexpr int kAtOnce = 2;
+
 class PressureWalk {
  public:
   PressureWalk(const TileProgram& program, const Target& target)
       : program_(program),
+        target_(target),
         vector_bytes_(target.vector_bits / 8),
         reads_of_locals_(program.local_types.size(), kNoExpr),
-        values_(program.exprs.size()) {
+        values_(program.exprs.size()),
+        touched_(program.buffers.size()) {
     for (std::size_t i = 0; i < program.exprs.size(); ++i) {
       const auto expr = static_cast<Expr>(i);
       const ExprNode& node = program.exprs[expr];
@@ -41,13 +73,16 @@ class PressureWalk {
 
   int peak() {
     visit(program_.body);
+    for (const auto& buffer : touched_) {
+      if (buffer) finished_.push_back(buffer->lifetime);
+    }
     std::vector<int> changes(static_cast<std::size_t>(time_) + 2, 0);  // by time
     for (const Lifetime& lifetime : finished_) {
       changes[static_cast<std::size_t>(lifetime.begin)] += lifetime.registers;
       changes[static_cast<std::size_t>(lifetime.end) + 1] -= lifetime.registers;
     }
-    int alive = register_buffers();
-    int most = alive;
+    int alive = 0;
+    int most = 0;
     for (const int change : changes) {
       alive += change;
       most = std::max(most, alive);
@@ -60,28 +95,61 @@ class PressureWalk {
   struct Value {
     Lifetime lifetime;
     std::size_t loops = 0;  // how many loops were open where it was made
+    bool is_loaded = false;
+    bool is_read = false;
+  };
+
+  // A register buffer.
+  struct Touched {
+    Lifetime lifetime;
+    std::size_t loops = 0;  // the fewest that were open where it was touched
   };
 
   struct OpenLoop {
     const ForLoop* loop;
     int begin;
-    std::vector<Expr> used = {};  // made outside of it
+    std::vector<Expr> used = {};     // made outside of it
+    std::vector<int> buffers = {};  // touched outside of it, and inside
     int accumulators = 0;
   };
 
-  int register_buffers() const {
-    std::int64_t vectors = 0;
-    for (const Buffer& buffer : program_.buffers) {
-      if (buffer.space != Buffer::Space::Register) continue;
-      const std::int64_t bytes = *num_elements(buffer.shape).constant() * byte_size(buffer.dtype);
-      vectors += (bytes + vector_bytes_ - 1) / vector_bytes_;
-    }
-    return static_cast<int>(vectors);
+  bool is_register(int buffer) const {
+    return program_.buffers[static_cast<std::size_t>(buffer)].space == Buffer::Space::Register;
+  }
+
+  int vectors_of(const Buffer& buffer) const {
+    const std::int64_t bytes = *num_elements(buffer.shape).constant() * byte_size(buffer.dtype);
+    return static_cast<int>((bytes + vector_bytes_ - 1) / vector_bytes_);
+  }
+
+  static const Access* accessed(const Statement& statement) {
+    if (const auto* load = std::get_if<Load>(&statement.node)) return &load->from;
+    if (const auto* store = std::get_if<Store>(&statement.node)) return &store->to;
+    return nullptr;
+  }
+
+  void touch(const Statement& statement) {
+    if (const auto* dot = std::get_if<Dot>(&statement.node)) touch(dot->accumulator);
+    const Access* const access = accessed(statement);
+    if (access != nullptr && access->memory == Access::Memory::Buffer) touch(access->target);
+  }
+
+  void touch(int index) {
+    if (!is_register(index)) return;
+    std::optional<Touched>& buffer = touched_[static_cast<std::size_t>(index)];
+    const int registers = vectors_of(program_.buffers[static_cast<std::size_t>(index)]);
+    if (!buffer) buffer = {{time_, time_, registers}, loops_.size()};
+    buffer->lifetime.end = time_;
+    buffer->loops = std::min(buffer->loops, loops_.size());
+    if (loops_.size() == buffer->loops) return;
+    std::vector<int>& inside = loops_[buffer->loops].buffers;
+    if (std::ranges::find(inside, index) == inside.end()) inside.push_back(index);
   }
 
   void visit(const Block& block) {
     for (const Statement& statement : block) {
       if (variance_) for_each_expr(statement, [this](Expr expr) { use(expr); });
+      touch(statement);
       if (const auto* dot = std::get_if<Dot>(&statement.node)) hold(operand_vectors(*dot));
       if (const auto local = defined_local(statement)) define(statement, *local);
       if (const auto* loop = std::get_if<ForLoop>(&statement.node)) {
@@ -103,6 +171,7 @@ class PressureWalk {
     finished_.push_back({ended.begin, time_, ended.accumulators});
     // The next time around needs it again.
     for (const Expr expr : ended.used) read(expr);
+    for (const int buffer : ended.buffers) touch(buffer);
     if (!vector) return;
     for (const Expr expr : made_) {
       std::optional<Value>& value = value_of(expr);
@@ -120,8 +189,10 @@ class PressureWalk {
       const ExprNode& node = program_.exprs[expr];
       // Loop variables are addresses and constants added to them.
       if (node.kind == ExprKind::Loop || is_index(expr)) continue;
+      if (node.kind != ExprKind::Input && value_of(expr)) continue;  // it has been made
       for (int i = 0; i < node.num_arguments; ++i) read(node.arguments[i]);
       ++time_;
+      hold(temporaries(node));
       if (node.kind != ExprKind::Input) make(expr);
     }
     read(root);
@@ -136,6 +207,30 @@ class PressureWalk {
     if (read == kNoExpr || !variance_ || !variance_->local_varies(local)) return;
     ++time_;
     make(read);
+    if (const auto* load = std::get_if<Load>(&statement.node)) {
+      Value& value = *value_of(read);
+      value.is_loaded = true;
+      // It is in a register already.
+      const bool is_copy =
+          load->from.memory == Access::Memory::Buffer && is_register(load->from.target);
+      if (is_copy) value.lifetime.registers = 0;
+    }
+  }
+
+  int temporaries(const ExprNode& node) const {
+    // What is not here has instructions for such functions.
+    if (target_.planned_only || node.num_arguments == 0) return 0;
+    const int all = target_.vector_registers;
+    const int one = temporaries_of(node.kind, node.type, all);
+    return std::min(all, one * (repeats() ? kAtOnce : 1));
+  }
+
+  // Whether the same follows for further vectors, with no jump between.
+  bool repeats() const {
+    return std::ranges::any_of(loops_, [](const OpenLoop& each) {
+      return each.loop->kind == ForLoop::Kind::Unroll ||
+             (each.loop->kind == ForLoop::Kind::Vector && each.loop->unroll > 1);
+    });
   }
 
   std::optional<Value>& value_of(Expr expr) { return values_[static_cast<std::size_t>(expr)]; }
@@ -143,13 +238,19 @@ class PressureWalk {
   void make(Expr expr) {
     std::optional<Value>& value = value_of(expr);
     if (value) return;
-    value = Value{{time_, time_, 1}, loops_.size()};
+    value = Value{{time_, time_}, loops_.size()};
     made_.push_back(expr);
   }
 
   void read(Expr expr) {
     std::optional<Value>& value = value_of(expr);
     if (!value) return;
+    if (value->is_loaded && !value->is_read) {
+      // What is loaded is fetched where it is first read, or before the loop in which it is.
+      const bool is_inside = loops_.size() > value->loops;
+      value->lifetime.begin = is_inside ? loops_[value->loops].begin : time_;
+    }
+    value->is_read = true;
     value->lifetime.end = time_;
     if (loops_.size() <= value->loops) return;
     std::vector<Expr>& used = loops_[value->loops].used;
@@ -180,6 +281,7 @@ class PressureWalk {
   void hold(int registers) { finished_.push_back({time_, time_, registers}); }
 
   const TileProgram& program_;
+  const Target& target_;
   int vector_bytes_;
   std::vector<Expr> reads_of_locals_;  // by local
   std::vector<bool> is_index_;         // by expression
@@ -188,6 +290,7 @@ class PressureWalk {
   std::vector<OpenLoop> loops_;
   std::vector<std::optional<Value>> values_;  // of the open vector loop, by expression
   std::vector<Expr> made_;                    // those that there are
+  std::vector<std::optional<Touched>> touched_;  // by buffer
   std::vector<Lifetime> finished_;
 };
 

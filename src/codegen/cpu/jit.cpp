@@ -218,9 +218,11 @@ Status verify(const llvm::Module& module) {
   return fail("module '{}' is not well-formed: {}", module.getName().str(), why);
 }
 
-Expected<std::string> emit(const Jit& jit, const llvm::Module& module, llvm::CodeGenFileType type) {
+Expected<std::string> emit(const Jit& jit, const llvm::Module& module, llvm::CodeGenFileType type,
+                           AssemblyComments comments = AssemblyComments::No) {
   const auto& impl = JitAccess::of(jit);
   OPWELD_TRY(const auto machine, target_machine(impl.triple, impl.target));
+  machine->Options.MCOptions.AsmVerbose = comments == AssemblyComments::Yes;
   // Code generation rewrites the module it is given.
   const std::unique_ptr<llvm::Module> scratch = llvm::CloneModule(module);
   llvm::SmallVector<char, 0> bytes;
@@ -375,8 +377,9 @@ Expected<std::string> emit_object(const Jit& jit, const llvm::Module& module) {
   return emit(jit, module, llvm::CodeGenFileType::ObjectFile);
 }
 
-Expected<std::string> emit_assembly(const Jit& jit, const llvm::Module& module) {
-  return emit(jit, module, llvm::CodeGenFileType::AssemblyFile);
+Expected<std::string> emit_assembly(const Jit& jit, const llvm::Module& module,
+                                    AssemblyComments comments) {
+  return emit(jit, module, llvm::CodeGenFileType::AssemblyFile, comments);
 }
 
 std::string ir_text(const llvm::Module& module) {

@@ -44,8 +44,11 @@ Status optimize(const Jit& jit, llvm::Module& module);
 
 // Machine code of a module, as it stands, as an object file.
 Expected<std::string> emit_object(const Jit& jit, const llvm::Module& module);
+// Whether the printer says of instructions what they spill, and of blocks in which loop they lie.
+enum class AssemblyComments { No, Yes };
 // The same code as assembly text; for golden tests and for people.
-Expected<std::string> emit_assembly(const Jit& jit, const llvm::Module& module);
+Expected<std::string> emit_assembly(const Jit& jit, const llvm::Module& module,
+                                    AssemblyComments comments = AssemblyComments::No);
 // The module in LLVM's own notation.
 std::string ir_text(const llvm::Module& module);
 

@@ -234,4 +234,12 @@ Expected<std::string> KernelCompiler::assembly(const tile::TileProgram& program)
   return emit_assembly(*impl_->jit, *module);
 }
 
+Expected<VectorSpills> KernelCompiler::vector_spills(const tile::TileProgram& program) {
+  llvm::LLVMContext context;
+  OPWELD_TRY(const auto module, impl_->make_module(program, context, true));
+  OPWELD_TRY(const std::string text,
+             emit_assembly(*impl_->jit, *module, AssemblyComments::Yes));
+  return count_vector_spills(text);
+}
+
 }  // namespace opweld::cpu

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cpu/spills.h"
 #include "runtime/compiled_kernel.h"
 #include "support/disk_cache.h"
 #include "support/expected.h"
@@ -47,6 +48,8 @@ class KernelCompiler {
   // LLVM IR and assembly of a program as it would be compiled, for dumps and evidence.
   Expected<std::string> llvm_ir(const tile::TileProgram& program, bool optimized = true);
   Expected<std::string> assembly(const tile::TileProgram& program);
+  // What that code keeps on the stack because registers did not suffice.
+  Expected<VectorSpills> vector_spills(const tile::TileProgram& program);
 
  private:
   struct Impl;

@@ -333,7 +333,10 @@ class ChainEmitter {
       any_wider = any_wider || widens;
       if (widens) panel_bytes += element * blocking.depth * blocking.tile_columns;
     }
-    const std::int64_t room = lowering_.options().target->on_chip_bytes - panel_bytes;
+    // As many vectors as there are registers may be spilled, in the widest epilogue.
+    const Target& target = *lowering_.options().target;
+    const std::int64_t spilled_bytes = target.vector_registers * (target.vector_bits / 8);
+    const std::int64_t room = target.on_chip_bytes - panel_bytes - spilled_bytes;
     if (!any_wider || row_bytes == 0) return kMostRows;
     const std::int64_t rows = room / row_bytes;
     return rows >= std::max(kWorthwhileRows, tile_rows_) ? rows : kMostRows;
