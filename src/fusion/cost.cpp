@@ -168,28 +168,39 @@ Dim flops_added(const Group& producer, const Group& consumer) {
   return flops;
 }
 
-FusionGain estimate_gain(const MergeCandidate& candidate, const PlanOptions& options) {
+namespace {
+
+// Only a producer of kind map is computed anew for every element that reads it; what a reduction or
+// a contraction made is at hand.
+double nominal_flops_added(const MergeCandidate& candidate, std::int64_t nominal) {
+  if (candidate.producer.kind != KernelKind::Map) return 0;
+  double flops = 0;
+  const double space = largest_space(candidate.consumer.nodes, nominal);
+  for (const Node* node : candidate.producer.nodes) {
+    const double elements = std::max(1.0, nominal_elements(node->result()->shape(), nominal));
+    flops += std::max(0.0, space - elements) * flops_per_element(*node);
+  }
+  return flops;
+}
+
+}  // namespace
+
+std::optional<FusionGain> estimate_loss(const MergeCandidate& candidate,
+                                        const PlanOptions& options) {
   const std::int64_t nominal = options.nominal_size;
   FusionGain gain;
+  gain.flops_added = nominal_flops_added(candidate, nominal);
   const bool two_kernels = !candidate.producer.only_aliases() && !candidate.consumer.only_aliases();
+  // What crosses the edge of both together crosses that of one of them: no bytes need be counted.
+  if (two_kernels && gain.flops_added == 0) return std::nullopt;
   const bool no_kernel = candidate.producer.only_aliases() && candidate.consumer.only_aliases();
   gain.bytes_saved = boundary_bytes(candidate.producer, nominal) +
                      boundary_bytes(candidate.consumer, nominal) -
                      (no_kernel ? 0 : boundary_bytes(candidate.merged, nominal));
-  // Only a producer of kind map is computed anew for every element that reads it; what a reduction
-  // or a contraction made is at hand.
-  const bool inlined = candidate.producer.kind == KernelKind::Map;
-  if (inlined) {
-    const double space = largest_space(candidate.consumer.nodes, nominal);
-    for (const Node* node : candidate.producer.nodes) {
-      const double elements = std::max(1.0, nominal_elements(node->result()->shape(), nominal));
-      gain.flops_added += std::max(0.0, space - elements) * flops_per_element(*node);
-    }
-  }
   const Target& target = *options.target;
   gain.seconds = gain.bytes_saved / target.bandwidth + (two_kernels ? target.launch_seconds : 0) -
                  gain.flops_added / target.peak_flops;
-  return gain;
+  return gain.seconds < 0 ? std::optional(gain) : std::nullopt;
 }
 
 namespace {

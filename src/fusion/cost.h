@@ -23,6 +23,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "fusion/legality/legality.h"
@@ -32,10 +33,12 @@ namespace opweld {
 struct FusionGain {
   double bytes_saved = 0;
   double flops_added = 0;
-  double seconds = 0;  // < 0: fusing is slower
+  double seconds = 0;
 };
 
-FusionGain estimate_gain(const MergeCandidate& candidate, const PlanOptions& options);
+// Where fusing is slower, by how much; else nothing.
+std::optional<FusionGain> estimate_loss(const MergeCandidate& candidate,
+                                        const PlanOptions& options);
 
 // FusionGain::flops_added for whatever sizes.
 Dim flops_added(const Group& producer, const Group& consumer);

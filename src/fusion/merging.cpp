@@ -57,11 +57,10 @@ Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value*
   candidate.merged.kind = kind;
   candidate.merged.nodes = groups_.union_of(producer, consumer);
   find_boundary(candidate.merged);
-  const FusionGain gain = estimate_gain(candidate, options_);
-  if (gain.seconds < 0) {
+  if (const auto loss = estimate_loss(candidate, options_)) {
     return Refusal{ReasonCode::Cost,
                    fmt::format("saves {:.0f} bytes, computes {:.0f} more operations",
-                               gain.bytes_saved, gain.flops_added)};
+                               loss->bytes_saved, loss->flops_added)};
   }
   if (Legality refusal = check_candidate(candidate, options_)) return refusal;
   const bool asks =

@@ -232,7 +232,8 @@ std::uint64_t next_random(std::uint64_t& state) {
 Status parse_random(TextCursor& cursor, Tensor& tensor) {
   OPWELD_TRY(const std::int64_t seed, cursor.integer());
   auto state = static_cast<std::uint64_t>(seed);
-  for (std::int64_t index = 0; index < tensor.num_elements(); ++index) {
+  const std::int64_t count = tensor.num_elements();
+  for (std::int64_t index = 0; index < count; ++index) {
     const std::uint64_t random = next_random(state);
     if (is_float(tensor.dtype())) {
       tensor.set_double(index, static_cast<double>(random >> 11) * 0x1p-52 - 1);

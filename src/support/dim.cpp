@@ -134,6 +134,9 @@ Dim operator+(const Dim& a, const Dim& b) {
     int64_t sum = 0;
     return __builtin_add_overflow(a.value_, b.value_, &sum) ? Dim::overflow() : Dim(sum);
   }
+  // Sums begin with 0, and products with 1.
+  if (a == Dim(0)) return b;
+  if (b == Dim(0)) return a;
   return make_dim(add(terms_of(a), terms_of(b)));
 }
 
@@ -143,6 +146,8 @@ Dim operator*(const Dim& a, const Dim& b) {
     int64_t product = 0;
     return __builtin_mul_overflow(a.value_, b.value_, &product) ? Dim::overflow() : Dim(product);
   }
+  if (a == Dim(1)) return b;
+  if (b == Dim(1)) return a;
   return make_dim(multiply(terms_of(a), terms_of(b)));
 }
 

@@ -152,29 +152,35 @@ Sample attention(const std::string& dtype, const std::string& cap) {
                       dtype, cap)};
 }
 
-std::vector<Sample> samples(const std::string& dtype) {
+// From what needs few registers to far more than there are.
+std::vector<Sample> samples(const std::string& dtype, int registers) {
   std::vector<Sample> all;
-  // Of halves the functions alone: they compute in f32 as well.
-  std::vector<std::string> functions = {"neg", "exp", "gelu"};
-  if (dtype == "f32") functions.insert(functions.end(), {"tanh", "erf", "log", "sin"});
+  // Of halves fewer: they compute in f32 as well.
+  const bool is_half = dtype != "f32";
+  std::vector<std::string> functions = {"neg", "gelu"};
+  if (!is_half) functions.insert(functions.end(), {"exp", "tanh", "log", "sin"});
   for (const std::string& function : functions) {
-    for (const int width : {2, 4, 8, 12, 16, 24, 32}) {
-      all.push_back(mixed(dtype, function, width));
+    for (const int eighths : {1, 4, 8, 12}) {
+      all.push_back(mixed(dtype, function, registers * eighths / 8));
     }
     all.push_back(chained(dtype, function, 6));
   }
   for (const int window : {2, 6, 20}) {
-    for (const int nodes : {16, 32, 48}) all.push_back(random_graph(dtype, nodes, window));
+    for (const int nodes : {registers, registers * 5 / 2}) {
+      all.push_back(random_graph(dtype, nodes, window));
+    }
   }
   for (const char* norm :
        {"softmax(%o) {axis = -1}", "rms_norm(%o, %gamma) {axis = -1, epsilon = 1e-06}",
         "layer_norm(%o, %gamma, %beta) {axis = -1, epsilon = 1e-06}"}) {
     for (const char* op : {"neg", "exp", "gelu"}) {
-      for (const int addends : {0, 8}) all.push_back(rows(dtype, norm, op, addends));
+      for (const int addends : is_half ? std::vector{3} : std::vector{0, 8}) {
+        all.push_back(rows(dtype, norm, op, addends));
+      }
     }
   }
   for (const char* op : {"neg", "gelu"}) {
-    for (const int operands : {0, 1, 3}) all.push_back(product(dtype, op, operands));
+    for (const int operands : {0, 2}) all.push_back(product(dtype, op, operands));
     all.push_back(feed_forward(dtype, op));
   }
   all.push_back(attention(dtype, ""));
@@ -214,7 +220,7 @@ std::vector<Finding> findings_on(const Target& target) {
   EXPECT_TRUE(compiler) << compiler.error().message;
   std::vector<Finding> findings;
   for (const char* dtype : {"f32", "f16", "bf16"}) {
-    for (const Sample& sample : samples(dtype)) {
+    for (const Sample& sample : samples(dtype, target.vector_registers)) {
       findings.push_back(finding_of(sample, dtype, target, *compiler));
     }
   }
@@ -253,7 +259,7 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 // What docs/fusion.md says of the estimate.
-class Spills : public ::testing::TestWithParam<const char*> {};
+class Spills : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Spills, AreWhatTheEstimateOfPressureSays) {
   // Instructions that spill, of all: so few are no loss, so many are one.
@@ -261,9 +267,9 @@ TEST_P(Spills, AreWhatTheEstimateOfPressureSays) {
   constexpr double kSome = 0.02;
   constexpr double kFarAbove = 1.5;
   constexpr std::ptrdiff_t kOneIn = 10;
-  constexpr double kCorrelation = 0.75;
+  constexpr double kCorrelation = 0.7;
   const auto target = find_target(GetParam());
-  if (!target) return;  // this machine cannot
+  ASSERT_TRUE(target) << target.error().message;
   const int registers = target->vector_registers;
   std::ptrdiff_t fitting = 0;
   std::ptrdiff_t far_above = 0;
@@ -290,7 +296,16 @@ TEST_P(Spills, AreWhatTheEstimateOfPressureSays) {
              GetParam(), counts.size(), fitting, surprises.size(), far_above, ranked);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Spills, ::testing::Values("host-avx2", "host-avx512"));
+// Those of 16 and of 32 registers that are here.
+std::vector<std::string> vector_targets() {
+  std::vector<std::string> targets = offered_targets();
+  std::erase_if(targets, [](const std::string& name) {
+    return name != "host-avx2" && name != "host-avx512";
+  });
+  return targets;
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Spills, ::testing::ValuesIn(vector_targets()));
 
 TEST(VectorSpillCount, CountsVectorsThatGoToTheStackAndBack) {
   const std::string text =
