@@ -3,7 +3,8 @@
 // Kernels apart share the weights out among cores. Tasks of a chain that own their rows read all of
 // them, and multiply by a weight as often as they have rows: with too few, they wait. Both times
 // overlap, the better the further apart they are. Measured on two cores (feed-forwards with rows
-// fixed, runs taking turns, this rule switched off for it), a chain takes, where multiplying takes
+// fixed, --chains-of-any-rows and --without=chain taking turns, as in the bench suite `chain`), a
+// chain takes, where multiplying takes
 //
 //     1.1 times as long as fetching (2048 and 5632 wide, 32 rows a task):   1.12 to 1.18
 //     1.5 times (768 and 3072, 32 rows):                                     1.03 to 1.06
