@@ -260,7 +260,7 @@ std::map<std::string, int> added(const std::map<std::string, int>& before,
 TEST(PlanVersions, EachFurtherLayerHasTheKernelsOfTheOneBefore) {
   for (const FusionLevel level : {FusionLevel::Ops, FusionLevel::Auto}) {
     for (const std::int64_t questions : {0, 30, 1000}) {
-      SCOPED_TRACE(fmt::format("level {}, {} questions", to_string(level), questions));
+      SCOPED_TRACE(fmt::format("level {}, {} questions", static_cast<int>(level), questions));
       const auto kernels = [&](int layers) {
         return kernels_of(encoder("s", 192, layers, false), level, questions);
       };
