@@ -60,7 +60,7 @@ class Compiler {
     for (std::string& copied : copied_caches(graph)) notes_.push_back(std::move(copied));
 
     // Decide which neighbours share a kernel; if what pays depends on sizes that only a run knows,
-    // once for large ones and once for any.
+    // once for each band of them.
     std::vector<PlanVersion> versions;
     OPWELD_CHECK(pass("plan", [&]() { return make_plans(graph, versions); }));
     dump("plan", [&]() {
