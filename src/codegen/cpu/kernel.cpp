@@ -237,8 +237,7 @@ Expected<std::string> KernelCompiler::assembly(const tile::TileProgram& program)
 Expected<VectorSpills> KernelCompiler::vector_spills(const tile::TileProgram& program) {
   llvm::LLVMContext context;
   OPWELD_TRY(const auto module, impl_->make_module(program, context, true));
-  OPWELD_TRY(const std::string text,
-             emit_assembly(*impl_->jit, *module, AssemblyComments::Yes));
+  OPWELD_TRY(const std::string text, emit_assembly(*impl_->jit, *module, AssemblyComments::Yes));
   return count_vector_spills(text);
 }
 
