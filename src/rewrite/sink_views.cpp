@@ -1,5 +1,7 @@
 #include "rewrite/sink_views.h"
 
+#include <set>
+
 #include "ops/builder.h"
 #include "ops/op.h"
 #include "rewrite/dce.h"
@@ -44,15 +46,20 @@ bool leads_to_product(const Node& view) {
   return comes_of_product(before);
 }
 
+// Views that were put in front of other operands, by their ids: these stay where they are, or two
+// operands behind products would take turns without end.
+using Placed = std::set<int>;
+
 // Which operand stands behind a view that leads to a product, and has all elements of the result;
 // else -1.
-int operand_behind_view(const Node& node) {
+int operand_behind_view(const Node& node, const Placed& placed) {
   for (int i = 0; i < node.num_operands(); ++i) {
     const Value* const operand = node.operand(i);
     if (operand == nullptr || operand->shape() != node.result()->shape()) continue;
     if (!has_one_reader(operand)) continue;
     const Node* const view = operand->producer();
-    if (view != nullptr && is_view(*view) && leads_to_product(*view)) return i;
+    if (view == nullptr || !is_view(*view) || placed.contains(view->id())) continue;
+    if (leads_to_product(*view)) return i;
   }
   return -1;
 }
@@ -80,9 +87,9 @@ Value* in_front_of(const Node& view, Value* operand, Builder& build) {
 
 // Moves the node in front of the view that makes its operand: the node there, or null where
 // something is in the way.
-Node* moved_before_view(Graph& graph, Node* node) {
+Node* moved_before_view(Graph& graph, Node* node, Placed& placed) {
   if (!is_pointwise(*node)) return nullptr;
-  const int at = operand_behind_view(*node);
+  const int at = operand_behind_view(*node, placed);
   if (at < 0) return nullptr;
   Node* const view = node->operand(at)->producer();
   std::vector<Value*> operands(node->operands().begin(), node->operands().end());
@@ -93,6 +100,8 @@ Node* moved_before_view(Graph& graph, Node* node) {
     if (operand == nullptr) continue;
     operand = i == at ? view->operand(0) : in_front_of(*view, operand, moving);
     if (operand == nullptr) return nullptr;
+    const bool is_placed = i != at && operand != node->operand(i);
+    if (is_placed) placed.insert(operand->producer()->id());
   }
   Value* const inner = work.op(node->op(), std::move(operands), node->attributes());
   Value* const moved =
@@ -108,8 +117,9 @@ Node* moved_before_view(Graph& graph, Node* node) {
 }  // namespace
 
 Status sink_views(Graph& graph) {
+  Placed placed;
   for (Node* node : graph.nodes_in_order()) {
-    while (node != nullptr) node = moved_before_view(graph, node);
+    while (node != nullptr) node = moved_before_view(graph, node, placed);
   }
   return eliminate_dead_code(graph);
 }
