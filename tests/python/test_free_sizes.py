@@ -139,7 +139,7 @@ def sizes_of(rows: int) -> dict[str, int]:
 def executed(program: opweld.Program, sizes: dict[str, int]) -> int:
     """Kernels that a run of so many rows counts."""
     inputs = [
-        np.ones([sizes.get(size, size) for size in info.shape], DTYPES[info.dtype])
+        np.ones([sizes.get(size, size) for size in info.sizes], DTYPES[info.dtype])
         for info in program.inputs
     ]
     program(*inputs)
