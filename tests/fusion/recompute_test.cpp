@@ -152,22 +152,6 @@ TEST(Recompute, OnlyWithTheFullRulesAtTheFullLevel) {
   EXPECT_TRUE(PlannedGraph(kCast, switched_off).plan().recomputations.empty());
 }
 
-// The maximum of a row feeds what is shifted by it: were the two to take exp of one number for two
-// different ones, the difference would not be zero where it must be.
-TEST(Recompute, WhatIsShiftedByItsOwnMaximumIsComputedOnce) {
-  const auto text = [](const std::string& producer) {
-    return "graph g(%x: f16[2048, 1024]) {\n  %o = cast(%x) {to = f32}\n  %p = " + producer +
-           "(%o)\n  %m = reduce_max(%p) {axes = [1], keepdims = 1}\n  %d = sub(%p, %m)\n"
-           "  %y = reduce_sum(%d) {axes = [0], keepdims = 0}\n  return %y as \"y\"\n}";
-  };
-  const PlannedGraph rounded(text("neg"));
-  EXPECT_EQ(rounded.text(),
-            "0 row: again cast + again neg + reduce_max\n"
-            "1 reduce: again cast + again neg + sub + reduce_sum\n");
-  const PlannedGraph polynomial(text("exp"));
-  EXPECT_EQ(polynomial.text(), without_recomputing(text("exp")).text());
-}
-
 // What is read by the operator that each kernel computes is read by each.
 TEST(Recompute, AnEdgeToItIsKeptWhereAKernelReadsItsOperand) {
   const std::string text = over_rows_and_columns("%x: f16[2048, 1024], %z: f16[2048, 1024]",
