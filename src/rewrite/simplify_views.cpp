@@ -161,6 +161,43 @@ Value* reshape_of_reduction(Builder& build, Node& node) {
   return build.op(reduction->op(), {reduction->operand(0)}, std::move(keeping));
 }
 
+// Of a value [M, K] that is nothing but x [.., K] with its leading axes joined, that x.
+Value* with_rows_apart(const Value* rows) {
+  const Node* const joined = made_by(rows, "reshape");
+  if (joined == nullptr || rows->rank() != 2) return nullptr;
+  Value* const x = joined->operand(0);
+  return x->rank() > 2 && x->shape().back() == rows->shape()[1] ? x : nullptr;
+}
+
+// reshape(reshape(x [.., K]) [M, K] w [K, N] + c [N]) -> x w + c, where the outer one takes the
+// rows apart again, and perhaps the columns: what a product with joined rows is written as.
+Value* reshape_of_joined_product(Builder& build, Node& node) {
+  Value* rows = node.operand(0);
+  Value* bias = nullptr;
+  if (const Node* const sum = made_by(rows, "add"); sum != nullptr && has_one_reader(rows)) {
+    for (int side = 0; side < 2 && bias == nullptr; ++side) {
+      if (sum->operand(side)->rank() > 1 || sum->operand(1 - side)->rank() != 2) continue;
+      bias = sum->operand(side);
+      rows = sum->operand(1 - side);
+    }
+  }
+  const Node* const product = made_by(rows, "matmul");
+  if (product == nullptr || !has_one_reader(rows) || product->operand(1)->rank() != 2) {
+    return nullptr;
+  }
+  Value* const x = with_rows_apart(product->operand(0));
+  if (x == nullptr) return nullptr;
+  const Shape& shape = node.result()->shape();
+  const auto leading = static_cast<std::ptrdiff_t>(x->shape().size()) - 1;
+  if (std::ssize(shape) <= leading ||
+      !std::equal(shape.begin(), shape.begin() + leading, x->shape().begin())) {
+    return nullptr;
+  }
+  Value* result = build.op("matmul", {x, product->operand(1)}, product->attributes());
+  if (bias != nullptr && result != nullptr) result = build.binary("add", result, bias);
+  return result == nullptr ? nullptr : build.reshape(result, shape);
+}
+
 // expand(expand(x)) -> expand(x): an axis of one element that the first repeats, the second leaves.
 Value* expand_of_expand(Builder& build, Node& node) {
   const Node* const inner = made_by(node.operand(0), "expand");
@@ -253,6 +290,7 @@ std::span<const SimplifyRule> view_simplifications() {
       {"reshape", same_type},
       {"reshape", reshape_of_reshape},
       {"reshape", reshape_of_reduction},
+      {"reshape", reshape_of_joined_product},
       {"expand", same_type},
       {"expand", expand_of_expand},
       {"slice", slice_of_all},

@@ -169,6 +169,25 @@ TEST(Simplify, TransposesMeet) {
   EXPECT_EQ(simplified_view("%y = transpose(%x) {permutation = [0, 2, 3, 1]}"), "transpose ");
 }
 
+TEST(Simplify, ProductsOfJoinedRowsKeepThemApart) {
+  const auto product = [](const std::string& rest, const std::string& outputs = "%y as \"y\"") {
+    return simplified_graph(
+        "graph g(%x: f32[2, n, 8], %w: f32[8, 6], %c: f32[6], %d: f32[1, 6]) {\n"
+        "%r = reshape(%x) {shape = <2*n, 8>}\n %p = matmul(%r, %w)\n" +
+        rest + "\n return " + outputs + " }");
+  };
+  EXPECT_EQ(product("%y = reshape(%p) {shape = <2, n, 6>}"), "matmul ");
+  EXPECT_EQ(product("%y = reshape(%p) {shape = <2, n, 2, 3>}"), "matmul reshape ");
+  EXPECT_EQ(product("%q = add(%c, %p)\n %y = reshape(%q) {shape = <2, n, 6>}"), "matmul add ");
+  // The rows stay joined, come apart in another way, or are read as they are.
+  EXPECT_EQ(product("%y = exp(%p)"), "reshape matmul exp ");
+  EXPECT_EQ(product("%y = reshape(%p) {shape = <n, 2, 6>}"), "reshape matmul reshape ");
+  EXPECT_EQ(product("%q = add(%d, %p)\n %y = reshape(%q) {shape = <2, n, 6>}"),
+            "reshape matmul add reshape ");
+  EXPECT_EQ(product("%y = reshape(%p) {shape = <2, n, 6>}", "%y as \"y\", %p as \"p\""),
+            "reshape matmul reshape ");
+}
+
 TEST(Simplify, ReshapesAndExpandsMeet) {
   EXPECT_EQ(simplified_view("%a = reshape(%x) {shape = <6, n>}\n"
                             "%b = reshape(%a) {shape = <2, 3, 1, n>}\n %y = exp(%b)"),
