@@ -16,7 +16,6 @@ import pytest
 from bench.models.bert_layer import write_layer
 from bench.models.encoder import Config as BertConfig
 from bench.models.encoder import ensure_encoder
-from bench.models.exported_transformers import exported
 from bench.models.llama_layer import PHASES, SPELLINGS, Variant, write_models
 from bench.models.llama_spelling import Config as LlamaConfig
 from bench.models.mixtral_layer import Experts
@@ -124,7 +123,7 @@ def test_free_sizes_cost_no_kernel(tmp_path: Path, name: str, sizes: dict[str, i
 
 # Rows in all bands: where no chain pays, where some do, and where all do.
 ROWS = (1, 2, 8, 15, 25, 32, 48, 64, 81, 96, 128, 192, 256, 512)
-# Positions that the models of transformers have.
+# One sequence is no longer than this.
 LONGEST = 128
 CORES = len(os.sched_getaffinity(0))
 DTYPES = {"f32": np.float32, "i64": np.int64}
@@ -151,7 +150,6 @@ BANDS = {
     "encoder": lambda folder: bert(folder, layers=3),
     "llama": lambda folder: llama(folder, "newest", "prefill"),
     "llama with a cache": lambda folder: llama(folder, "newest", "decode"),
-    "gpt-2": lambda folder: copied(exported("GPT-2").path, folder),
     "mixtral": lambda folder: write_mixtral(folder, LLAMA, Experts()),
 }
 
