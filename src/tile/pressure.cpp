@@ -108,7 +108,7 @@ class PressureWalk {
   struct OpenLoop {
     const ForLoop* loop;
     int begin;
-    std::vector<Expr> used = {};     // made outside of it
+    std::vector<Expr> used = {};    // made outside of it
     std::vector<int> buffers = {};  // touched outside of it, and inside
     int accumulators = 0;
   };
@@ -288,8 +288,8 @@ class PressureWalk {
   int time_ = 0;
   std::optional<Variance> variance_;
   std::vector<OpenLoop> loops_;
-  std::vector<std::optional<Value>> values_;  // of the open vector loop, by expression
-  std::vector<Expr> made_;                    // those that there are
+  std::vector<std::optional<Value>> values_;     // of the open vector loop, by expression
+  std::vector<Expr> made_;                       // those that there are
   std::vector<std::optional<Touched>> touched_;  // by buffer
   std::vector<Lifetime> finished_;
 };

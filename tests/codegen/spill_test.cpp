@@ -1,7 +1,5 @@
 // On-chip pressure as it is estimated from a tile program, against what LLVM's register allocator
 // spills of it.
-#include "codegen/cpu/spills.h"
-
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "codegen/cpu/kernel.h"
+#include "codegen/cpu/spills.h"
 #include "ops/builder.h"
 #include "tile/lower.h"
 #include "tile/pressure.h"
@@ -103,10 +102,10 @@ Sample rows(const std::string& dtype, const std::string& norm, const std::string
   for (int i = 1; i <= addends; ++i) body += fmt::format("%v{0} = add(%v{1}, %x{0})\n", i, i - 1);
   body += fmt::format("%o = {}(%v{})\n%n = {}\n%g = {}(%n)\n%y = add(%g, %x0)\n", op, addends, norm,
                       op);
-  const std::string constants =
-      fmt::format("%gamma = constant {{value = {0}[768] random 2}}\n"
-                  "%beta = constant {{value = {0}[768] random 3}}\n",
-                  dtype);
+  const std::string constants = fmt::format(
+      "%gamma = constant {{value = {0}[768] random 2}}\n"
+      "%beta = constant {{value = {0}[768] random 3}}\n",
+      dtype);
   return {fmt::format("rows {} {} {}", norm.substr(0, norm.find('(')), op, addends),
           KernelKind::Row,
           fmt::format("graph g({}) {{\n{}{} return %y as \"y\"\n}}",
@@ -289,7 +288,8 @@ TEST_P(Spills, AreWhatTheEstimateOfPressureSays) {
   }
   EXPECT_GE(fitting, 20);
   EXPECT_GE(far_above, 5);
-  EXPECT_LE(std::ssize(surprises) * kOneIn, fitting) << fmt::format("{}", fmt::join(surprises, "\n"));
+  EXPECT_LE(std::ssize(surprises) * kOneIn, fitting)
+      << fmt::format("{}", fmt::join(surprises, "\n"));
   const double ranked = correlation(ranks(estimates), ranks(counts));
   EXPECT_GE(ranked, kCorrelation);
   fmt::print("{}: {} kernels, {} fit, of which {} spill; {} are far above; correlation {:.2f}\n",
