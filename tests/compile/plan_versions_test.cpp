@@ -72,10 +72,6 @@ Executable compiled_as(const std::string& text, FusionLevel level, bool strict =
   return std::move(result->executable);
 }
 
-std::int64_t rows_asked_for(const FusionPlan& plan) {
-  return std::ranges::max(plan.conditions, {}, &SizeCondition::least).least;
-}
-
 // Rows of a task from which on the plan for many is meant.
 std::int64_t rows_asked_for() {
   static const std::int64_t kRows = [] {
@@ -259,14 +255,14 @@ TEST(PlanVersions, TheAccountTellsOfAllOfThem) {
 TEST(PlanVersions, ShareTheCodeOfEqualKernels) {
   const Executable model = compiled_as(several_versions(), FusionLevel::Auto);
   ASSERT_THAT(model.versions(), SizeIs(Ge(3U)));
-  std::map<std::string, const void*> code;
+  std::map<std::string, CompiledKernel::Function> code;
   std::size_t kernels = 0;
   for (const PlanVersion& version : model.versions()) {
     for (const ExecutableKernel& kernel : version.kernels) {
       if (kernel.program == nullptr) continue;
       ++kernels;
-      const auto [known, is_new] = code.emplace(to_text(*kernel.program), kernel.code.get());
-      EXPECT_EQ(known->second, kernel.code.get());
+      const auto [known, is_new] = code.emplace(to_text(*kernel.program), kernel.code->function);
+      EXPECT_EQ(known->second, kernel.code->function);
     }
   }
   EXPECT_LT(code.size(), kernels) << "no two plans have a kernel in common";
@@ -292,8 +288,9 @@ TEST(PlanVersions, AreSeveralWhereKernelsAskForDifferentRows) {
     const FusionPlan& fewer = versions[i + 1].plan;
     EXPECT_LT(more.kernels.size(), fewer.kernels.size());
     EXPECT_TRUE(more.is_for({{"s", (more.conditions.at(0).least + 1) * host_target().cores}}));
-    EXPECT_TRUE(fewer.conditions.empty() || rows_asked_for(fewer) < rows_asked_for(more));
   }
+  EXPECT_EQ(model.version_for({{"s", 1}}), versions.size() - 1);
+  EXPECT_EQ(model.version_for({{"s", 1'000'000}}), 0U);
   EXPECT_THAT(versions.back().plan.conditions, SizeIs(0));
 }
 
