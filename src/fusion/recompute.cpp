@@ -84,6 +84,8 @@ class Recomputing {
     for (const auto& [place, kernel] : *changed) {
       result.bytes_saved += bytes_of(kernels_[place]) - bytes_of(kernel);
     }
+    // What only saves a launch would depend on sizes, and bring nothing where they are large.
+    if (nominal_value(result.bytes_saved, options_.nominal_size) < 0) return std::nullopt;
     result.flops_added = flops_added(*copies, *changed);
     apply(std::move(*changed));
     return result;

@@ -8,10 +8,11 @@
 //     moving seconds (again) <= 0.98 * moving seconds (once)   and   seconds (again) <= seconds
 //     (once)
 //
-// by the kernel model (fusion/cost.h), in which the arithmetic of the kernels' programs counts,
-// with what is computed again for every element that reads it. So a plan is never worse for it. It
-// is decided once for each value and for all its readers: either nobody writes it, or one kernel
-// does. Tunable: the margin, how many operators and readers are looked at.
+// by the kernel model (fusion/cost.h), and no more bytes may cross the kernels' edges than before.
+// In the model the arithmetic of the kernels' programs counts, with what is computed again for
+// every element that reads it. So a plan is never worse for it. It is decided once for each value
+// and for all its readers: either nobody writes it, or one kernel does. Tunable: the margin, how
+// many operators and readers are looked at.
 #pragma once
 
 #include "fusion/groups.h"

@@ -145,9 +145,7 @@ def explained(model: Path) -> dict:
 @pytest.mark.parametrize("name", MODELS)
 def test_they_are_one_kernel(tmp_path: Path, name: str) -> None:
     account = explained(written(tmp_path / "model.onnx", *MODELS[name]))
-    # A mean over positions is wanted whole before anything is scaled by it.
-    expected = 2 if name == "average" else 1
-    assert len(account["kernels"]) == expected, account["log"]
+    assert len(account["kernels"]) == 1, account["log"]
     assert all(kernel["operators"] != "Transpose" for kernel in account["kernels"])
 
 

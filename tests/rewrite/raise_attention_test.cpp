@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "rewrite/raise/attention.h"
 #include "rewrite/raising.h"
 

@@ -2,7 +2,8 @@
 //
 // The classic rule refuses every kernel beyond the limit. The full rules ask what fusing has to do
 // with it: a softmax over a row that no cache holds is no better off without the operator before
-// it, so only a kernel that needs more than the hungrier of the two does alone is refused.
+// it, so only a kernel that needs noticeably more than the hungrier of the two does alone is
+// refused.
 #include "fusion/cost.h"
 #include "fusion/legality/legality.h"
 
@@ -44,8 +45,13 @@ Legality check_pressure(const MergeCandidate& candidate, const Pressure& kernel,
   const auto limit = static_cast<double>(options.target->on_chip_bytes);
   if (needed <= limit) return std::nullopt;
   if (options.rules == RuleSet::Full) {
-    const bool grows = needed > needed_alone(candidate.producer, options) &&
-                       needed > needed_alone(candidate.consumer, options);
+    // Where one is beyond the limit by itself, some spilled registers more make no difference.
+    constexpr double kNoticeably = 1.05;
+    const auto needs_more_than = [&](const Group& group) {
+      const double alone = needed_alone(group, options);
+      return needed > (alone > limit ? alone * kNoticeably : alone);
+    };
+    const bool grows = needs_more_than(candidate.producer) && needs_more_than(candidate.consumer);
     if (!grows) return std::nullopt;
   }
   return Refusal{ReasonCode::Pressure, fmt::format("needs {:.1f} KiB of {:.1f} KiB on chip",

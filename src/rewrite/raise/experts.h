@@ -10,11 +10,10 @@
 //   y = share [tokens.., 1, experts] x experts(x) [tokens.., experts, N], or with both transposed
 //   y = sum over j of weight[.., j] * (x through the matrices gathered by indices[.., j])
 //
-// The second is also what becomes of gathers and scatters by NonZero (import/onnx/chosen_rows.h). In
-// the first, rows of tokens that did not choose an expert may be put to zero besides. In the third
-// and fourth the axis of experts may be behind the tokens as well, and the experts may be branches
-// that are put beside each other.
-// What is asked:
+// The second is also what becomes of gathers and scatters by NonZero (import/onnx/chosen_rows.h).
+// In the first, rows of tokens that did not choose an expert may be put to zero besides. In the
+// third and fourth the axis of experts may be behind the tokens as well, and the experts may be
+// branches that are put beside each other. What is asked:
 //   - the experts were chosen by a top_k of the largest along the last axis, of which all that is
 //     added up are choices, by one weight;
 //   - each expert is in the sum exactly once, in any order; what else is added stays as it is, an
