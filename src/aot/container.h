@@ -39,7 +39,7 @@ std::string_view to_string(Section section);
 
 // Goes up with every change of what a file says or of what kernels expect of those who call them. A
 // file of another format is refused.
-inline constexpr std::uint32_t kFormat = 2;
+inline constexpr std::uint32_t kFormat = 3;
 inline constexpr std::uint64_t kPage = 4096;
 
 class Sections {

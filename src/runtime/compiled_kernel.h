@@ -18,7 +18,8 @@ class CompiledKernel {
   // Runs tasks [begin, end). `params` are the data pointers of what the kernel reads, its
   // constants, what it writes and what its tasks share, in this order; `symbols` the values of
   // `symbols` below in order; `scratch` at least scratch_bytes bytes, 64-byte aligned, private to
-  // the calling thread. Returns 0, or 1 + the index of the check that failed (see failure).
+  // the calling thread, its first eight bytes zero whenever that comes to this kernel from another
+  // one or from another run. Returns 0, or 1 + the index of the check that failed (see failure).
   using Function = std::int32_t (*)(void* const* params, const std::int64_t* symbols,
                                     std::int64_t begin, std::int64_t end, std::byte* scratch);
 

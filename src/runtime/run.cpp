@@ -86,8 +86,9 @@ class Run {
     if (!workspace_.arena.resize(sizes_.memory.arena_bytes)) return no_arena();
     workspace_.scratch.resize(static_cast<std::size_t>(team_.size()));
     for (WorkBytes& scratch : workspace_.scratch) {
-      if (!scratch.resize(sizes_.scratch_bytes)) return no_scratch();
+      if (!scratch.resize(std::max(sizes_.scratch_bytes, kKeyBytes))) return no_scratch();
     }
+    last_.assign(workspace_.scratch.size(), LastKernel{});
     workspace_.params.resize(plan_.kernels.size());
     // Of a launch of all kernels only the threads can tell when each of them ran.
     timed_ = options.trace || (options.profile && sizes_.launch);
@@ -293,11 +294,19 @@ class Run {
       }
       return;
     }
-    std::byte* const scratch = workspace_.scratch[static_cast<std::size_t>(thread)].data();
+    std::byte* const scratch = scratch_of(index, static_cast<std::size_t>(thread));
     const std::int32_t code = executable.code->function(
         workspace_.params[index].data(), sizes_.kernels[index].symbols.data(), begin, end, scratch);
     if (code == 0) return;
     failure.add(index, begin, Error{ErrorKind::Failure, executable.code->failure(code, scratch)});
+  }
+
+  // What a kernel keeps there is worth nothing once another one was there, or in another run.
+  std::byte* scratch_of(std::size_t index, std::size_t thread) {
+    std::byte* const scratch = workspace_.scratch[thread].data();
+    const auto kernel = static_cast<std::int64_t>(index);
+    if (std::exchange(last_[thread].kernel, kernel) != kernel) std::memset(scratch, 0, kKeyBytes);
+    return scratch;
   }
 
   Status run_observed(std::size_t index, const KernelObserver& observer) {
@@ -390,13 +399,21 @@ class Run {
     }
   }
 
+  static constexpr std::int64_t kKeyBytes = sizeof(std::int64_t);
+
+  // Whose tasks a thread had last; on a cache line of its own.
+  struct alignas(64) LastKernel {
+    std::int64_t kernel = -1;
+  };
+
   const RunnablePlan& plan_;
   const SizedPlan& sizes_;
   std::span<const Tensor> inputs_;
   std::span<Tensor> outputs_;
   Workspace& workspace_;
   ThreadTeam& team_;
-  bool timed_ = false;  // each thread's part of each kernel
+  std::vector<LastKernel> last_;  // by thread
+  bool timed_ = false;            // each thread's part of each kernel
   Clock::time_point began_;
   std::vector<Span> spans_;  // by thread, then by kernel
 };

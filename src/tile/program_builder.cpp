@@ -111,6 +111,10 @@ void ProgramBuilder::when(Expr condition, const std::function<void()>& body) {
   emit({If{condition, take_block(body)}});
 }
 
+void ProgramBuilder::keep(Expr key, Expr again, const std::function<void()>& body) {
+  emit({Keep{key, again, take_block(body)}});
+}
+
 Access ProgramBuilder::at(MemoryRef memory, const std::vector<IndexValue>& index) {
   Access access{memory.memory, memory.target, {}, false};
   for (const IndexValue& value : index) access.index.push_back(value.in(exprs()));

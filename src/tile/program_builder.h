@@ -90,6 +90,7 @@ class ProgramBuilder {
   Expr vector(std::string_view name, const IndexValue& extent, VectorOptions options,
               const LoopBody& body);
   void when(Expr condition, const std::function<void()>& body);
+  void keep(Expr key, Expr again, const std::function<void()>& body);
 
   // Places: one index per dimension, or a linear element offset.
   Access at(MemoryRef memory, const std::vector<IndexValue>& index);

@@ -137,6 +137,11 @@ class ProgramPrinter {
     nested(condition.then);
   }
 
+  void statement(const Keep& keep) {
+    line("keep by " + expr(keep.key) + (keep.again == kNoExpr ? "" : " or " + expr(keep.again)));
+    nested(keep.body);
+  }
+
   void statement(const Load& load) {
     line("load " + local(load.local) + " <- " + access(load.from) + where(load.where));
   }

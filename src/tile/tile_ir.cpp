@@ -30,6 +30,14 @@ bool uses_matrix_unit(const TileProgram& program) {
   return uses;
 }
 
+const Keep* keep_of(const TileProgram& program) {
+  const Keep* keep = nullptr;
+  for_each_statement(program.body, [&keep](const Statement& statement) {
+    if (const auto* found = std::get_if<Keep>(&statement.node)) keep = found;
+  });
+  return keep;
+}
+
 Dim num_tasks(const TileProgram& program) {
   Dim tasks = 1;
   for (const GridAxis& axis : program.grid) {

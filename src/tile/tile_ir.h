@@ -21,6 +21,9 @@
 //   block     := statement*
 //   statement := "for" loop "in" expr ["step" n] kind block
 //              | "if" expr block                          a condition equal in all lanes
+//              | "keep" "by" expr ["or" expr] block       done by a thread's first task of such a
+//              key
+//                                                         (see Keep)
 //              | "load" local "<-" access where?          masked-off lanes read 0
 //              | "map" local "<-" expr                    a whole scalar DAG, kept in registers
 //              | "reduce" local "<-" combiner "(" expr ["at" expr] ")" "over" loop
@@ -67,6 +70,7 @@
 //   (rounding f16/bf16 to nearest even, wrapping small integers).
 // - Tasks may run in any order and on any thread. Nothing else is shared: no two tasks store to
 //   the same place, and none reads what another stored, but by arrival.
+// - On-chip memory is a task's own but for what a Keep leaves there for the next one.
 // - Arrival. Tasks that each make a part of something store their parts into a shared param, then
 //   arrive at one counter. The one that arrives last sees what the others had stored before they
 //   arrived, and puts the parts together. No task waits for another. Which one is last is chance,
@@ -179,6 +183,17 @@ struct ForLoop {
 struct If {
   Expr condition = kNoExpr;
   Block then;
+};
+
+// What the body stores into buffers stays there for the tasks that the same thread takes after this
+// one: those that come here with the same key go past the body, unless `again` holds. The buffers
+// are written nowhere else. A program has one at most, in no loop but the grid. Which tasks a
+// thread takes is chance, so the body computes the same for all of a key; what else it does, it
+// does under conditions of which `again` is one.
+struct Keep {
+  Expr key = kNoExpr;    // i64, not negative
+  Expr again = kNoExpr;  // bool; kNoExpr: it never does
+  Block body;
 };
 
 struct Load {
@@ -329,7 +344,7 @@ struct Arrive {
 };
 
 struct Statement {
-  std::variant<ForLoop, If, Load, Map, Reduce, Dot, MatrixDot, Transpose, Store, StorePair,
+  std::variant<ForLoop, If, Keep, Load, Map, Reduce, Dot, MatrixDot, Transpose, Store, StorePair,
                StoreInterleaved, Prefetch, Check, Arrive>
       node;
 };
@@ -364,6 +379,9 @@ Status verify(const TileProgram& program);
 
 // Whether the program has a MatrixDot, which only targets with a matrix unit can run.
 bool uses_matrix_unit(const TileProgram& program);
+
+// What the program keeps from task to task, or null.
+const Keep* keep_of(const TileProgram& program);
 
 // Number of tasks, as a Dim over the program's symbols.
 Dim num_tasks(const TileProgram& program);

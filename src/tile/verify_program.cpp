@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "tile/tile_ir.h"
 #include "tile/walk.h"
@@ -160,6 +162,33 @@ class Verifier {
   Status statement(const If& condition) {
     OPWELD_CHECK(uniform(condition.condition, DType::Bool, "the condition of an if"));
     return block(condition.then);
+  }
+
+  Status statement(const Keep& keep) {
+    OPWELD_CHECK(uniform(keep.key, DType::I64, "the key of a keep"));
+    if (keep.again != kNoExpr)
+      OPWELD_CHECK(uniform(keep.again, DType::Bool, "the way into a keep"));
+    if (std::exchange(has_keep_, true)) return wrong("there are two keeps");
+    if (loops_.size() != program_.grid.size()) return wrong("a keep is inside a loop");
+    const std::map<int, int> inside = stores_into_buffers(keep.body);
+    for (const auto& [target, stores] : stores_into_buffers(program_.body)) {
+      const auto kept = inside.find(target);
+      if (kept != inside.end() && kept->second != stores) {
+        return wrong("{} is kept, and written outside of the keep", buffer(target).name);
+      }
+    }
+    return block(keep.body);
+  }
+
+  // How many store into each that is no register buffer.
+  [[nodiscard]] std::map<int, int> stores_into_buffers(const Block& block) const {
+    std::map<int, int> stores;
+    for_each_statement(block, [&](const Statement& each) {
+      const auto* store = std::get_if<Store>(&each.node);
+      if (store == nullptr || store->to.memory != Access::Memory::Buffer) return;
+      if (buffer(store->to.target).space != Buffer::Space::Register) ++stores[store->to.target];
+    });
+    return stores;
   }
 
   Status statement(const Load& load) {
@@ -487,6 +516,7 @@ class Verifier {
   std::set<int> seen_loops_;
   std::set<int> defined_;
   std::set<int> visible_;
+  bool has_keep_ = false;
   std::vector<std::pair<int, int>> reductions_;  // local and the loop it runs over
   const Variance* vector_ = nullptr;             // of the open vector loop
 };

@@ -33,6 +33,7 @@ const std::string& memory_name(const TileProgram& program, const Access& access)
 const Block* nested_block(const Statement& statement) {
   if (const auto* loop = std::get_if<ForLoop>(&statement.node)) return &loop->body;
   if (const auto* condition = std::get_if<If>(&statement.node)) return &condition->then;
+  if (const auto* keep = std::get_if<Keep>(&statement.node)) return &keep->body;
   return nullptr;
 }
 
@@ -53,6 +54,10 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
   std::visit(Overloaded{
                  [&](const ForLoop& loop) { one(loop.extent); },
                  [&](const If& condition) { one(condition.condition); },
+                 [&](const Keep& keep) {
+                   one(keep.key);
+                   one(keep.again);
+                 },
                  [&](const Load& load) {
                    access(load.from);
                    one(load.where);

@@ -267,6 +267,16 @@ class WorkWalk {
     return share;
   }
 
+  // Every thread once for each key, or every task where these are fewer.
+  double share_of(const Keep& keep) const {
+    const Loops& read = loops_read_[static_cast<std::size_t>(keep.key)];
+    double tasks = 1;
+    for (const GridAxis& axis : program_.grid) {
+      if (!is_in(read, axis.loop)) tasks *= loops_[static_cast<std::size_t>(axis.loop)].trips;
+    }
+    return std::min(1.0, target_.cores / std::max(tasks, 1.0));
+  }
+
   void visit(const Block& block, double times) {
     const std::size_t made_around = made_.size();
     for (const Statement& statement : block) visit(statement, times);
@@ -282,6 +292,8 @@ class WorkWalk {
     } else if (const auto* condition = std::get_if<If>(&statement.node)) {
       const double share = share_of(condition->condition);
       if (share > 0) visit(condition->then, times * share);
+    } else if (const auto* keep = std::get_if<Keep>(&statement.node)) {
+      visit(keep->body, times * share_of(*keep));
     } else if (const auto* dot = std::get_if<Dot>(&statement.node)) {
       const double depth = value_of(dot->depth).value_or(0);
       const Buffer& sums = program_.buffers[static_cast<std::size_t>(dot->accumulator)];

@@ -108,7 +108,8 @@ class KernelRunner {
                                  const std::vector<std::int64_t>& symbols, std::int64_t begin,
                                  std::int64_t end) const {
     const auto bytes = static_cast<std::size_t>(kernel_->scratch_bytes.evaluate(symbols).value());
-    // Whole pages, so that the scratch memory is aligned and ends at the fence all the same.
+    // Whole pages, so that the scratch memory is aligned and ends at the fence all the same. Pages
+    // are zero: a thread that had no task of this kernel yet.
     GuardedArray<std::byte> scratch((bytes + 63) / 64 * 64);
     return kernel_->function(params.data(), symbols.data(), begin, end, scratch.data());
   }

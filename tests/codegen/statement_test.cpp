@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstring>
+#include <optional>
 
 #include "kernel_runner.h"
 
 namespace opweld {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::GuardedTensor;
 using ::testing::HasSubstr;
 using testing::KernelRunner;
@@ -57,6 +60,74 @@ TEST(Statement, RunsARangeOfTasks) {
   for (std::int64_t at = 0; at < 20; ++at) {
     EXPECT_EQ(output.at(at).integer, at >= 3 && at < 7 ? at : -1);
   }
+}
+
+// What a thread's tasks keep is made by the first of a key, and by those that make it again: here a
+// number that tells how often, which all of the key then see.
+class KeptNumbers {
+ public:
+  // Keys have four tasks; every other one of `again` makes it again.
+  explicit KeptNumbers(bool again)
+      : made_(DType::I64, std::vector<ScalarValue>(1, {0, 0})),
+        seen_(DType::I64, std::vector<ScalarValue>(12, {0, -1})),
+        scratch_(1024) {
+    ProgramBuilder program("keep");
+    const MemoryRef made = program.output("made", DType::I64, {1});
+    const MemoryRef seen = program.output("seen", DType::I64, {3, 4});
+    const MemoryRef kept = program.buffer("kept", DType::I64, {1}, Buffer::Space::Outer);
+    const Expr key = program.grid("key", 3);
+    const Expr task = program.grid("task", 4);
+    const Expr is_second = program.exprs().binary(ExprKind::Eq, task, program.exprs().integer(2));
+    program.keep(key, again ? is_second : kNoExpr, [&] {
+      const Expr number = program.add(program.load(program.at(made, {0})), 1);
+      program.store(program.at(made, {0}), number);
+      program.store(program.at(kept, {0}), number);
+    });
+    program.store(program.at(seen, {key, task}), program.load(program.at(kept, {0})));
+    kernel_.emplace(program.finish());
+  }
+
+  // On one thread, whose scratch memory stays as it is.
+  void run(std::int64_t begin, std::int64_t end) {
+    const std::vector<void*> params = {made_.data(), seen_.data()};
+    ASSERT_EQ(kernel_->kernel().function(params.data(), nullptr, begin, end, scratch_.data()), 0);
+  }
+  void forget() { std::memset(scratch_.data(), 0, sizeof(std::int64_t)); }
+  [[nodiscard]] std::vector<std::int64_t> seen() {
+    std::vector<std::int64_t> all;
+    for (std::int64_t i = 0; i < 12; ++i) all.push_back(seen_.at(i).integer);
+    return all;
+  }
+
+ private:
+  GuardedTensor made_;
+  GuardedTensor seen_;
+  testing::GuardedArray<std::byte> scratch_;
+  std::optional<KernelRunner> kernel_;
+};
+
+TEST(Statement, KeepsWhatTheFirstTaskOfAKeyMade) {
+  KeptNumbers numbers(/*again=*/false);
+  numbers.run(0, 12);
+  EXPECT_THAT(numbers.seen(), ElementsAre(1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3));
+}
+
+TEST(Statement, KeepsItFromOneRangeOfTasksToTheNext) {
+  KeptNumbers numbers(/*again=*/false);
+  numbers.run(1, 3);
+  numbers.run(5, 6);
+  numbers.run(7, 8);
+  numbers.run(0, 1);
+  EXPECT_THAT(numbers.seen(), ElementsAre(3, 1, 1, -1, -1, 2, -1, 2, -1, -1, -1, -1));
+  numbers.forget();
+  numbers.run(0, 1);
+  EXPECT_EQ(numbers.seen().front(), 4);
+}
+
+TEST(Statement, MakesAgainWhatIsKeptWhereAsked) {
+  KeptNumbers numbers(/*again=*/true);
+  numbers.run(0, 8);
+  EXPECT_THAT(numbers.seen(), ElementsAre(1, 1, 2, 2, 3, 3, 4, 4, -1, -1, -1, -1));
 }
 
 TEST(Statement, AnEmptyGridIsOneTask) {

@@ -200,6 +200,37 @@ TEST(ChainPlan, NormsOfSharedColumnsAreStoredOnce) {
   }
 }
 
+// Two kernels of equal code one behind the other, so that what a thread keeps of the first would
+// pass for what the second wants, and runs with other rows.
+TEST(ChainPlan, NormsAreKeptForTheirKernelAndRunAlone) {
+  const std::string text = R"(graph g(%x: f32[s, 40]) {
+    %w = constant {value = f32[40, 40] random 1}
+    %v = constant {value = f32[40, 40] random 2}
+    %n = layer_norm(%x) {axis = -1, epsilon = 1e-05}
+    %a = matmul(%n, %w)
+    %m = layer_norm(%a) {axis = -1, epsilon = 1e-05}
+    %y = matmul(%m, %v)
+    return %a as "a", %y as "y"
+  })";
+  const Graph graph = parse_graph(text).value();
+  for (const int threads : {1, 2, 3}) {
+    Executable fused = compiled(text, {.threads = threads});
+    EXPECT_EQ(to_text(fused.plan()),
+              "0 chain: layer_norm + matmul\n1 chain: layer_norm + matmul\n");
+    for (const unsigned seed : {1, 2}) {
+      for (const bool single_launch : {false, true}) {
+        const std::vector<Tensor> inputs = {
+            random_tensor(graph.inputs()[0]->type(), {33, 40}, seed)};
+        const auto exact = evaluate(graph, inputs, {.in_f64 = true, .observer = {}}).value();
+        RunOptions options;
+        options.single_launch = single_launch;
+        const auto actual = fused.run(inputs, nullptr, options).value();
+        for (std::size_t i = 0; i < exact.size(); ++i) expect_equal(actual[i], exact[i]);
+      }
+    }
+  }
+}
+
 TEST(ChainPlan, StatisticsOfAProductsRowsAreItsResultsToo) {
   const std::string text = with_rows(R"(graph g(%x: f32[ROWS, 48]) {
     %v = constant {value = f32[48, 70] random 1}

@@ -163,6 +163,9 @@ class GroupRunner {
     const auto scratch = static_cast<std::size_t>(kernel_->scratch_bytes.evaluate(symbols).value());
     const std::unique_ptr<void, void (*)(void*)> memory(
         std::aligned_alloc(64, (scratch + 127) / 64 * 64), std::free);
+    // What it holds at first does not matter, but for the key of what is kept.
+    std::memset(memory.get(), 0xff, scratch);
+    std::memset(memory.get(), 0, sizeof(std::int64_t));
     const auto run_tasks = [&](std::int64_t begin, std::int64_t end) {
       return kernel_->function(params.data(), symbols.data(), begin, end,
                                static_cast<std::byte*>(memory.get()));

@@ -94,6 +94,32 @@ TEST_F(VerifyProgram, RefusesAConditionThatDiffersBetweenLanes) {
   expect_error("the condition of an if differs between the lanes");
 }
 
+TEST_F(VerifyProgram, RefusesAKeyThatDiffersBetweenLanes) {
+  program.body = {for_loop(0, kVector, {{Keep{loop(0), kNoExpr, {}}}})};
+  expect_error("the key of a keep differs between the lanes");
+}
+
+TEST_F(VerifyProgram, RefusesAKeepInALoop) {
+  program.body = {for_loop(0, kSerial, {{Keep{zero(), kNoExpr, {}}}})};
+  expect_error("a keep is inside a loop");
+}
+
+TEST_F(VerifyProgram, RefusesTwoKeeps) {
+  program.body = {{Keep{zero(), kNoExpr, {}}}, {Keep{zero(), kNoExpr, {}}}};
+  expect_error("there are two keeps");
+}
+
+TEST_F(VerifyProgram, RefusesToWriteWhatIsKept) {
+  program.buffers.push_back({"h", DType::F32, {Dim(4)}, Buffer::Space::Outer});
+  const Access h = {
+      Access::Memory::Buffer, static_cast<int>(program.buffers.size()) - 1, {zero()}, true};
+  const Expr one = program.exprs.constant(1, DType::F32);
+  program.body = {{Keep{zero(), kNoExpr, {{Store{h, one}}}}}};
+  EXPECT_TRUE(verify(program)) << verify(program).error().message;
+  program.body.push_back({Store{h, one}});
+  expect_error("h is kept, and written outside of the keep");
+}
+
 TEST_F(VerifyProgram, RefusesAnExtentThatDiffersBetweenLanes) {
   auto inner = for_loop(1, kSerial, {});
   std::get<ForLoop>(inner.node).extent = loop(0);

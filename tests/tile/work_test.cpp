@@ -1,6 +1,7 @@
 // Work is counted from programs that schedules make; what it must come to is known from the graph.
 #include "tile/work.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "graph/text.h"
@@ -119,6 +120,25 @@ TEST(Work, OfTheLastTaskToArriveIsDoneByOne) {
   const double vectors = 16384.0 / 8;
   const double expected = vectors * (4 + 3 * 2) + vectors / 8 * 2 + with.tasks;
   EXPECT_NEAR(with.instructions - without.instructions, expected, expected * 0.01);
+}
+
+// Norms of rows are made by each thread, whatever the number of tasks that share the columns.
+TEST(Work, OfWhatIsKeptIsDoneByEveryThread) {
+  const std::string norm =
+      "graph g(%x: f32[64, 512]) {\n%n = layer_norm(%x) {axis = -1, epsilon = 1e-05}\n";
+  const Work alone = known_work_of(norm + "return %n as \"n\"\n}", KernelKind::Row);
+  for (const int columns : {1024, 8192}) {
+    const std::string weights =
+        fmt::format("%w = constant {{value = f32[512, {}] random 1}}\n", columns);
+    const Work matmul = known_work_of(
+        "graph g(%x: f32[64, 512]) {\n" + weights + "%y = matmul(%x, %w)\nreturn %y as \"y\"\n}",
+        KernelKind::Contract);
+    const Work chain = known_work_of(norm + weights + "%y = matmul(%n, %w)\nreturn %y as \"y\"\n}",
+                                     KernelKind::Chain);
+    EXPECT_GT(chain.tasks, 2 * narrow_target().cores);
+    const double expected = narrow_target().cores * alone.instructions;
+    EXPECT_NEAR(chain.instructions - matmul.instructions, expected, expected * 0.05) << columns;
+  }
 }
 
 TEST(Work, StreamsWhatIsReadByEachTask) {

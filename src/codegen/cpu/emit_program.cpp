@@ -19,6 +19,11 @@ Dim buffer_bytes(const tile::Buffer& buffer) {
   return round_up(bytes, kBufferAlignment) + kBufferAlignment;
 }
 
+// Before the buffers lies the key of what is kept.
+Dim first_offset(const tile::TileProgram& program) {
+  return tile::keep_of(program) == nullptr ? 0 : kBufferAlignment;
+}
+
 class ProgramEmitter {
  public:
   ProgramEmitter(const tile::TileProgram& program, int vector_bits, llvm::Module& module)
@@ -76,7 +81,7 @@ class ProgramEmitter {
   void place_buffers() {
     auto& builder = emission_.builder;
     llvm::Value* const scratch = emission_.function->getArg(4);
-    Dim offset = 0;
+    Dim offset = first_offset(emission_.program);
     for (const tile::Buffer& buffer : emission_.program.buffers) {
       if (buffer.space != tile::Buffer::Space::Register) {
         llvm::Value* const at = statements_.exprs().value(emission_.pool.size_of(offset));
@@ -144,7 +149,7 @@ std::vector<const tile::Check*> checks_of(const tile::TileProgram& program) {
 }
 
 Dim scratch_bytes(const tile::TileProgram& program) {
-  Dim bytes = 0;
+  Dim bytes = first_offset(program);
   for (const tile::Buffer& buffer : program.buffers) {
     if (buffer.space != tile::Buffer::Space::Register) bytes += buffer_bytes(buffer);
   }

@@ -55,6 +55,20 @@ void StatementEmitter::emit(const tile::If& statement) {
   branch(exprs_.value(statement.condition), /*barrier=*/true, [&] { emit(statement.then); });
 }
 
+// The scratch memory begins with one more than the key of what is kept, or zero.
+void StatementEmitter::emit(const tile::Keep& keep) {
+  auto& builder = emission_.builder;
+  llvm::Value* const kept = emission_.function->getArg(4);
+  llvm::Value* const wanted = builder.CreateAdd(exprs_.value(keep.key), builder.getInt64(1));
+  llvm::Value* goes_in =
+      builder.CreateICmpNE(builder.CreateLoad(builder.getInt64Ty(), kept), wanted);
+  if (keep.again != kNoExpr) goes_in = builder.CreateOr(goes_in, exprs_.value(keep.again));
+  branch(goes_in, /*barrier=*/true, [&] {
+    emit(keep.body);
+    builder.CreateStore(wanted, kept);
+  });
+}
+
 void StatementEmitter::branch(llvm::Value* condition, bool barrier, FunctionRef<void()> then) {
   auto& builder = emission_.builder;
   llvm::BasicBlock* const then_block = emission_.new_block("then");

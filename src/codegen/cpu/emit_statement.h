@@ -32,6 +32,7 @@ class StatementEmitter {
   void emit(const tile::Statement& statement);
   void emit(const tile::ForLoop& loop);
   void emit(const tile::If& statement);
+  void emit(const tile::Keep& keep);
   void emit(const tile::Load& load);
   void emit(const tile::Map& map);
   void emit(const tile::Reduce& reduce) { reduces_.accumulate(reduce); }

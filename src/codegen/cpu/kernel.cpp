@@ -56,6 +56,7 @@ void clear_messages(tile::Block& block) {
     }
     if (auto* loop = std::get_if<tile::ForLoop>(&statement.node)) clear_messages(loop->body);
     if (auto* condition = std::get_if<tile::If>(&statement.node)) clear_messages(condition->then);
+    if (auto* keep = std::get_if<tile::Keep>(&statement.node)) clear_messages(keep->body);
   }
 }
 

@@ -11,9 +11,10 @@
 // behind that: no value between them is written to memory, and no task waits for another.
 //
 // Where all stages before the last matmul are norms, its columns can be shared out as well: each
-// task has the norms of its rows for itself, which costs some passes over rows in the cache, and
-// that with the first columns stores what is wanted of them. With many rows there is one share;
-// with few, as in decoding, there are enough for all threads.
+// thread has the norms of its rows for itself, which costs some passes over rows in the cache, and
+// keeps them from task to task; the task with the first columns stores what is wanted of them. With
+// many rows a task has all columns; with few, as in decoding, there are tasks enough for all
+// threads.
 //
 // An attention comes first, of all heads of the task's rows, which are then queries of one
 // sequence; heads stand side by side in what the stage keeps, so that a projection goes on from
@@ -116,37 +117,37 @@ class ChainEmitter {
   }
 
  private:
-  // Blocks of rows, as many for every core; where there are fewer than cores, their columns are
-  // shared out, too. Few rows wait for weights from memory, and there tasks have as few columns as
-  // they can while the norms, which each has for itself, take little beside the weights: then a
-  // core that waits can be helped.
+  // Blocks of rows of equal size, and for each of them as many tasks as the matmul alone would
+  // have. Neighbours share the norms of their rows if a thread has both.
   Status take_blocks() {
     IndexMath& math = lowering_.math();
     ProgramBuilder& program = lowering_.program();
     const StagePlan& last = plans_.back();
-    const int parts = last.contraction.parts;
-    const Dim cores = lowering_.options().target->cores;
     const Dim rows = max(chain_.rows, Dim(1));
-    const Dim least_blocks = ceil_div(rows, Dim(block_rows_));
-    const Dim for_every_core = min(floor_div(least_blocks, cores), Dim(1));
-    const Dim blocks =
-        least_blocks + for_every_core * (round_up(least_blocks, cores) - least_blocks);
+    const Dim blocks = ceil_div(rows, Dim(block_rows_));
     const Dim block = round_up(ceil_div(rows, blocks), Dim(tile_rows_));
-
     const Dim& columns = last.contraction.columns;
-    const Dim shares = max(floor_div(cores, blocks), Dim(1));
-    const Dim tile = blocking_of(last).tile_columns / parts;
-    const Dim narrow = matmul_blocking(last, lowering_.options().blocking).columns / parts;
-    const Dim least = max(rows * kColumnsOfRow, narrow);
-    const Dim tasks = round_up(max(ceil_div(columns, least), Dim(1)), shares);
-    const Dim width = max(round_up(ceil_div(columns, tasks), tile), tile);
+    const std::int64_t width =
+        matmul_blocking(last, lowering_.options().blocking).columns / last.contraction.parts;
 
-    column0_ = math.mul(lowering_.grid("n", ceil_div(columns, width)), width);
-    end_column_ = program.min(program.add(column0_, math.size(width)), columns);
-    row0_ = math.mul(lowering_.grid("m", ceil_div(chain_.rows, block)), block);
+    const Expr block_number = lowering_.grid("m", ceil_div(chain_.rows, block));
+    row0_ = math.mul(block_number, block);
     math.set_bound(row0_, chain_.rows);
     row_count_ = program.min(program.sub(chain_.rows, row0_), block);
-    return emit_stages();
+    column0_ = lowering_.grid("n", columns, width);
+    end_column_ = program.min(program.add(column0_, math.constant(width)), columns);
+
+    HeldValues held(lowering_, chain_.rows, block_rows_);
+    const std::span<const StagePlan> norms(plans_.data(), plans_.size() - 1);
+    const bool any_stored = std::ranges::any_of(
+        norms, [](const StagePlan& norm) { return !norm.stage->outputs.empty(); });
+    Status status;
+    program.keep(block_number, any_stored ? has_first_columns() : kNoExpr, [&] {
+      const ElementBuilder::Scope scope(lowering_.elements());
+      status = emit_stages(norms, held);
+    });
+    OPWELD_CHECK(status);
+    return emit_stages({&last, 1}, held);
   }
 
   Dim share_of_rows() const {
@@ -168,7 +169,7 @@ class ChainEmitter {
     row0_ = math.mul(lowering_.grid("m", ceil_div(chain_.rows, rows_per_task_)), rows_per_task_);
     math.set_bound(row0_, chain_.rows);
     row_count_ = program.min(program.sub(chain_.rows, row0_), rows_per_task_);
-    return emit_stages();
+    return emit_all_stages();
   }
 
   // The same of the queries of a sequence.
@@ -188,12 +189,16 @@ class ChainEmitter {
     row0_ = math.add(math.mul(batch_, queries), query0_);
     math.set_bound(row0_, chain_.rows);
     row_count_ = program.min(program.sub(queries, query0_), rows_per_task_);
-    return emit_stages();
+    return emit_all_stages();
   }
 
-  Status emit_stages() {
+  Status emit_all_stages() {
     HeldValues held(lowering_, chain_.rows, block_rows_);
-    for (const StagePlan& plan : plans_) {
+    return emit_stages(plans_, held);
+  }
+
+  Status emit_stages(std::span<const StagePlan> plans, HeldValues& held) {
+    for (const StagePlan& plan : plans) {
       for (const Value* value : plan.stage->held) held.add(value);
       OPWELD_CHECK(emit_stage(plan, held));
       // What the stage had at hand it has no more.
@@ -468,9 +473,6 @@ class ChainEmitter {
   // So many hide weights from memory on any processor that was measured; the planner asks for what
   // the target needs (fusion/legality/chain_cost.cpp).
   static constexpr std::int64_t kWorthwhileRows = 96;
-  // A row's norm takes about as long as two weights of each of its numbers do to come from memory,
-  // and a thirtieth of the weights may pass for nothing.
-  static constexpr std::int64_t kColumnsOfRow = 64;
   // Columns of a block that one task goes through: a row of partial sums stays in the cache.
   static constexpr std::int64_t kPanels = 8;
 
