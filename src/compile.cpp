@@ -21,6 +21,7 @@
 #include "tile/estimate.h"
 #include "tile/executable_kernel.h"
 #include "tile/lower.h"
+#include "tile/lowering_memory.h"
 
 namespace opweld {
 
@@ -126,7 +127,11 @@ class Compiler {
   // Blocks are cut for the threads that there are: they change no bit of a result. What shares a
   // kernel is decided for the target as a whole (make_plans), since a chain rounds in other places
   // than the kernels that it replaces.
-  tile::LowerOptions lower_options() const { return {&scheduled_, options_.strict}; }
+  tile::LowerOptions lower_options() {
+    tile::LowerOptions lowering = {&scheduled_, options_.strict};
+    lowering.memory = &lowering_memory_;
+    return lowering;
+  }
 
   // Of each version, under what it asks of sizes.
   template <typename Text>
@@ -156,8 +161,11 @@ class Compiler {
     planning.rules = options_.rules;
     planning.attention_chains = options_.attention_chains;
     planning.chains_of_any_rows = options_.chains_of_any_rows;
-    planning.oracle = remembered([this](const Graph& group, KernelKind kind) {
-      return tile::lower(group, kind, {&target_, options_.strict}, "group")
+    tile::LowerOptions asking = {&target_, options_.strict};
+    asking.verified = false;
+    asking.memory = &lowering_memory_;
+    planning.oracle = remembered([this, asking](Graph group, KernelKind kind) {
+      return tile::lower(std::move(group), kind, asking, "group")
           .map([this](tile::LoweredKernel kernel) {
             return tile::estimate(std::move(kernel), target_);
           });
@@ -326,6 +334,7 @@ class Compiler {
   Target target_;
   Target scheduled_;  // with as many cores as there are threads to run on
   int threads_ = 1;
+  tile::LoweringMemory lowering_memory_;
   std::vector<PassTime> times_;
   std::vector<TunableKernel> tunable_;
   std::vector<std::string> notes_;

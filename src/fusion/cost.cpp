@@ -22,9 +22,11 @@ std::int64_t nominal_size_of(const SymbolInfo& symbol, std::int64_t nominal_size
 
 }  // namespace
 
-Bindings nominal_bindings(std::span<const Dim> dims, std::int64_t nominal_size) {
-  std::vector<std::shared_ptr<const SymbolInfo>> symbols;
-  for (const Dim& dim : dims) dim.collect_symbols(symbols);
+namespace {
+
+using Symbols = std::vector<std::shared_ptr<const SymbolInfo>>;
+
+Bindings nominal_bindings(const Symbols& symbols, std::int64_t nominal_size) {
   Bindings bindings;
   for (const auto& symbol : symbols) {
     bindings.set(symbol->name, nominal_size_of(*symbol, nominal_size));
@@ -32,18 +34,25 @@ Bindings nominal_bindings(std::span<const Dim> dims, std::int64_t nominal_size) 
   return bindings;
 }
 
+void collect_symbols(const Shape& shape, Symbols& symbols) {
+  for (const Dim& dim : shape) dim.collect_symbols(symbols);
+}
+
+}  // namespace
+
+Bindings nominal_bindings(std::span<const Dim> dims, std::int64_t nominal_size) {
+  Symbols symbols;
+  for (const Dim& dim : dims) dim.collect_symbols(symbols);
+  return nominal_bindings(symbols, nominal_size);
+}
+
 Bindings kernel_bindings(const Kernel& kernel, std::int64_t nominal_size) {
-  std::vector<Dim> sizes;
+  Symbols symbols;
   for (const auto* values : {&kernel.inputs, &kernel.constants, &kernel.outputs}) {
-    for (const Value* value : *values) {
-      sizes.insert(sizes.end(), value->shape().begin(), value->shape().end());
-    }
+    for (const Value* value : *values) collect_symbols(value->shape(), symbols);
   }
-  for (const Node* node : kernel.nodes) {
-    const Shape& shape = node->result()->shape();
-    sizes.insert(sizes.end(), shape.begin(), shape.end());
-  }
-  return nominal_bindings(sizes, nominal_size);
+  for (const Node* node : kernel.nodes) collect_symbols(node->result()->shape(), symbols);
+  return nominal_bindings(symbols, nominal_size);
 }
 
 double nominal_value(const Dim& dim, std::int64_t nominal_size) {
@@ -99,7 +108,7 @@ double largest_space(const std::vector<Node*>& nodes, std::int64_t nominal) {
   return largest;
 }
 
-double boundary_bytes(const Kernel& kernel, std::int64_t nominal) {
+double nominal_boundary_bytes(const Kernel& kernel, std::int64_t nominal) {
   double bytes = 0;
   for (const auto* list : {&kernel.inputs, &kernel.constants, &kernel.outputs}) {
     for (const Value* value : *list) {
@@ -110,12 +119,12 @@ double boundary_bytes(const Kernel& kernel, std::int64_t nominal) {
 }
 
 // A group of reshapes alone is no kernel: nothing crosses its edge.
-double boundary_bytes(const Group& group, std::int64_t nominal) {
+double nominal_boundary_bytes(const Group& group, std::int64_t nominal) {
   if (group.only_aliases()) return 0;
   Kernel kernel;
   kernel.nodes = group.nodes;
   find_boundary(kernel);
-  return boundary_bytes(kernel, nominal);
+  return nominal_boundary_bytes(kernel, nominal);
 }
 
 }  // namespace
@@ -194,9 +203,9 @@ std::optional<FusionGain> estimate_loss(const MergeCandidate& candidate,
   // What crosses the edge of both together crosses that of one of them: no bytes need be counted.
   if (two_kernels && gain.flops_added == 0) return std::nullopt;
   const bool no_kernel = candidate.producer.only_aliases() && candidate.consumer.only_aliases();
-  gain.bytes_saved = boundary_bytes(candidate.producer, nominal) +
-                     boundary_bytes(candidate.consumer, nominal) -
-                     (no_kernel ? 0 : boundary_bytes(candidate.merged, nominal));
+  gain.bytes_saved = nominal_boundary_bytes(candidate.producer, nominal) +
+                     nominal_boundary_bytes(candidate.consumer, nominal) -
+                     (no_kernel ? 0 : nominal_boundary_bytes(candidate.merged, nominal));
   const Target& target = *options.target;
   gain.seconds = gain.bytes_saved / target.bandwidth + (two_kernels ? target.launch_seconds : 0) -
                  gain.flops_added / target.peak_flops;
@@ -246,26 +255,15 @@ double room_in_caches(const Target& target, int cores) {
                                     : static_cast<double>(target.l2_bytes) * cores;
 }
 
-Expected<double> bytes_of(const std::vector<Value*>& values, const Bindings& sizes) {
-  double bytes = 0;
-  for (const Value* value : values) {
-    OPWELD_TRY(const std::int64_t each, value->type().num_bytes().evaluate(sizes));
-    bytes += static_cast<double>(each);
-  }
-  return bytes;
-}
-
 }  // namespace
 
 Expected<KernelCost> kernel_cost(const Kernel& kernel, const Work& work, const Target& target,
                                  const Bindings& sizes, int threads) {
   const int cores = threads > 0 ? threads : target.cores;
-  OPWELD_TRY(const std::int64_t read, FusionPlan::bytes_read(kernel).evaluate(sizes));
-  OPWELD_TRY(const std::int64_t written, FusionPlan::bytes_written(kernel).evaluate(sizes));
-  OPWELD_TRY(const double constants, bytes_of(kernel.constants, sizes));
+  OPWELD_TRY(const BoundaryBytes bytes, boundary_bytes(kernel, sizes));
   // Of a constant a kernel may read but slices.
-  const double from_memory = std::min(constants, static_cast<double>(read));
-  const double passed_on = static_cast<double>(read + written) - from_memory;
+  const double from_memory = std::min(bytes.constants, bytes.read);
+  const double passed_on = bytes.read + bytes.written - from_memory;
   const bool in_cache = passed_on <= room_in_caches(target, cores);
   KernelCost cost;
   cost.memory_seconds = from_memory / target.bandwidth +

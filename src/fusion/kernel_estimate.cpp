@@ -12,10 +12,40 @@ namespace opweld {
 
 namespace {
 
+using Answer = Expected<KernelEstimate>;
+
+// A kernel by the very nodes and outputs, from which all else of it follows: its kind, its nodes, a
+// null, and its outputs.
+using Parts = std::vector<std::uintptr_t>;
+
+Parts parts_of(const Kernel& kernel) {
+  Parts parts;
+  parts.reserve(kernel.nodes.size() + kernel.outputs.size() + 2);
+  parts.push_back(static_cast<std::uintptr_t>(kernel.kind));
+  for (const Node* node : kernel.nodes) parts.push_back(reinterpret_cast<std::uintptr_t>(node));
+  parts.push_back(0);
+  for (const Value* output : kernel.outputs) {
+    parts.push_back(reinterpret_cast<std::uintptr_t>(output));
+  }
+  return parts;
+}
+
+struct PartsHash {
+  std::size_t operator()(const Parts& parts) const {
+    // Fowler, Noll and Vo, FNV-1a, by whole numbers; the lowest bits of addresses are all alike.
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (const std::uintptr_t each : parts) hash = (hash ^ (each >> 4) ^ each) * 0x100000001b3;
+    return hash;
+  }
+};
+
 struct Memory {
   GroupOracle oracle;
   Structures structures;
-  std::unordered_map<Structures::Key, Expected<KernelEstimate>, StructureHash> answers;
+  std::unordered_map<Structures::Key, std::shared_ptr<const Answer>, StructureHash> answers;
+  // The same by the very nodes: plans for several sizes are made of the same kernels for the most
+  // part, and a search comes back to each of its kernels.
+  std::unordered_map<Parts, std::shared_ptr<const Answer>, PartsHash> asked;
 };
 
 using WorkAt = std::function<Expected<Work>(const Bindings& sizes)>;
@@ -31,19 +61,25 @@ WorkAt remembered(WorkAt work) {
   };
 }
 
+std::shared_ptr<const Answer> answer(Memory& memory, const Kernel& kernel) {
+  std::shared_ptr<const Answer>& known = memory.answers[memory.structures.key_of(kernel)];
+  if (known == nullptr) {
+    Answer made = memory.oracle(extract_group(kernel), kernel.kind);
+    if (made) made->work = remembered(std::move(made->work));
+    known = std::make_shared<const Answer>(std::move(made));
+  }
+  return known;
+}
+
 }  // namespace
 
 KernelOracle remembered(GroupOracle oracle) {
   const auto memory = std::make_shared<Memory>();
   memory->oracle = std::move(oracle);
-  return [memory](const Kernel& kernel) -> Expected<KernelEstimate> {
-    Structures::Key key = memory->structures.key_of(kernel);
-    const auto known = memory->answers.find(key);
-    if (known != memory->answers.end()) return known->second;
-    auto answer = memory->oracle(extract_group(kernel), kernel.kind);
-    if (answer) answer->work = remembered(std::move(answer->work));
-    memory->answers.emplace(std::move(key), answer);
-    return answer;
+  return [memory](const Kernel& kernel) -> Answer {
+    std::shared_ptr<const Answer>& known = memory->asked[parts_of(kernel)];
+    if (known == nullptr) known = answer(*memory, kernel);
+    return *known;
   };
 }
 

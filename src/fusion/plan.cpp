@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "fusion/kernel_kind.h"
 #include "ops/stored_weights.h"
 
 namespace opweld {
@@ -16,25 +15,6 @@ std::string_view to_string(KernelKind kind) {
                                          "chain", "attention", "move",   "extern"};
   return kNames[static_cast<int>(kind)];
 }
-
-namespace {
-
-Dim bytes_read_of(const Kernel& kernel, const Value* value) {
-  const Dim whole = value->type().num_bytes();
-  Dim slices = 0;
-  for (const Use& use : value->uses()) {
-    if (std::find(kernel.nodes.begin(), kernel.nodes.end(), use.node) == kernel.nodes.end()) {
-      continue;
-    }
-    if (use.index == 0 && scatters_in_place(*use.node)) continue;
-    const bool looks_up = use.index == 0 && use.node->op() == "gather";
-    if (use.node->op() != "slice" && !looks_up) return whole;
-    slices += use.node->result()->type().num_bytes();
-  }
-  return min(slices, whole);  // slices may overlap
-}
-
-}  // namespace
 
 bool SizeCondition::holds(const Bindings& bindings) const {
   const auto value = size.evaluate(bindings);
@@ -56,22 +36,6 @@ void number_versions(std::span<FusionPlan> plans) {
     plans[i].versions = versions;
     plans[i].version = i;
   }
-}
-
-Dim FusionPlan::bytes_read(const Kernel& kernel) {
-  Dim total = 0;
-  for (const Value* value : kernel.inputs) total += bytes_read_of(kernel, value);
-  for (const Value* value : kernel.constants) total += bytes_read_of(kernel, value);
-  return total;
-}
-
-Dim FusionPlan::bytes_written(const Kernel& kernel) {
-  Dim total = 0;
-  for (const Value* value : kernel.outputs) {
-    const Node& node = *value->producer();
-    total += (scatters_in_place(node) ? node.operand(1) : value)->type().num_bytes();
-  }
-  return total;
 }
 
 int operators_of(const Node& node) {

@@ -229,14 +229,26 @@ std::uint64_t next_random(std::uint64_t& state) {
   return z ^ (z >> 31);
 }
 
+// In [-1, 1).
+double as_real(std::uint64_t random) {
+  return static_cast<double>(random >> 11) * 0x1p-52 - 1;
+}
+
 Status parse_random(TextCursor& cursor, Tensor& tensor) {
   OPWELD_TRY(const std::int64_t seed, cursor.integer());
   auto state = static_cast<std::uint64_t>(seed);
+  // Most are weights, and have millions of elements.
+  if (tensor.dtype() == DType::F32) {
+    for (float& element : tensor.mutable_view<float>()) {
+      element = static_cast<float>(as_real(next_random(state)));
+    }
+    return {};
+  }
   const std::int64_t count = tensor.num_elements();
   for (std::int64_t index = 0; index < count; ++index) {
     const std::uint64_t random = next_random(state);
     if (is_float(tensor.dtype())) {
-      tensor.set_double(index, static_cast<double>(random >> 11) * 0x1p-52 - 1);
+      tensor.set_double(index, as_real(random));
     } else {
       tensor.set_int(index,
                      static_cast<std::int64_t>(random % (tensor.dtype() == DType::Bool ? 2 : 10)));

@@ -170,7 +170,55 @@ Expected<int64_t> CompiledDim::evaluate(std::span<const int64_t> values) const {
   return stack[0];
 }
 
+namespace {
+
+// The value without a program for it, in the order of the program's operations; nothing where
+// something is wrong, for which the program has words.
+std::optional<int64_t> quick_value(const Dim& dim, const Bindings& bindings);
+
+std::optional<int64_t> quick_value(const Atom& atom, const Bindings& bindings) {
+  if (atom.kind == AtomKind::Symbol) {
+    const auto value = bindings.find(atom.symbol->name);
+    if (!value || !atom.symbol->check(*value)) return std::nullopt;
+    return *value / atom.symbol->range.divisor;
+  }
+  std::optional<int64_t> result = quick_value(atom.arguments.front(), bindings);
+  for (size_t i = 1; i < atom.arguments.size() && result; ++i) {
+    const auto argument = quick_value(atom.arguments[i], bindings);
+    if (!argument) return std::nullopt;
+    if (atom.kind == AtomKind::Min) {
+      result = std::min(*result, *argument);
+    } else if (*argument == 0 || *argument == -1) {
+      return std::nullopt;  // by zero, or perhaps too large
+    } else {
+      result = floor_quotient(*result, *argument);
+    }
+  }
+  return result;
+}
+
+std::optional<int64_t> quick_value(const Dim& dim, const Bindings& bindings) {
+  if (dim.is_overflow()) return std::nullopt;
+  if (const auto constant = dim.constant()) return constant;
+  int64_t sum = 0;
+  for (const Term& term : dim.polynomial()->terms) {
+    int64_t product = term.coefficient;
+    for (const auto& [atom, power] : term.factors) {
+      const auto factor = quick_value(*atom, bindings);
+      if (!factor) return std::nullopt;
+      for (int i = 0; i < power; ++i) {
+        if (__builtin_mul_overflow(product, *factor, &product)) return std::nullopt;
+      }
+    }
+    if (__builtin_add_overflow(sum, product, &sum)) return std::nullopt;
+  }
+  return sum;
+}
+
+}  // namespace
+
 Expected<int64_t> Dim::evaluate(const Bindings& bindings) const {
+  if (const auto value = quick_value(*this, bindings)) return *value;
   std::vector<std::shared_ptr<const SymbolInfo>> symbols;
   collect_symbols(symbols);
   std::vector<std::string> names;

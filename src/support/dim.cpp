@@ -35,10 +35,11 @@ Dim Dim::symbol(std::shared_ptr<const SymbolInfo> info) {
 
 std::shared_ptr<const SymbolInfo> Dim::as_symbol() const {
   if (polynomial_ == nullptr || polynomial_->terms.size() != 1) return nullptr;
-  const Term& term = polynomial_->terms[0];
-  const AtomPtr atom = as_atom(term);
-  if (atom == nullptr || atom->kind != AtomKind::Symbol) return nullptr;
-  return term.coefficient == atom->symbol->range.divisor ? atom->symbol : nullptr;
+  const auto& [coefficient, factors] = polynomial_->terms.front();
+  if (factors.size() != 1 || factors.front().power != 1) return nullptr;
+  const Atom& atom = *factors.front().atom;
+  if (atom.kind != AtomKind::Symbol || coefficient != atom.symbol->range.divisor) return nullptr;
+  return atom.symbol;
 }
 
 int64_t Dim::lower_bound() const {
@@ -128,6 +129,23 @@ bool operator==(const Dim& a, const Dim& b) {
   return a.polynomial_->hash == b.polynomial_->hash && compare(a, b) == 0;
 }
 
+namespace {
+
+// The terms of a Dim that is no overflow, copied only where it is a number.
+class TermsOf {
+ public:
+  explicit TermsOf(const Dim& dim) : polynomial_(dim.polynomial()) {
+    if (polynomial_ == nullptr) number_ = terms_of(dim);
+  }
+  const Terms& operator*() const { return polynomial_ == nullptr ? number_ : polynomial_->terms; }
+
+ private:
+  const Polynomial* polynomial_;
+  Terms number_;
+};
+
+}  // namespace
+
 Dim operator+(const Dim& a, const Dim& b) {
   if (a.is_overflow() || b.is_overflow()) return Dim::overflow();
   if (a.is_constant() && b.is_constant()) {
@@ -137,7 +155,7 @@ Dim operator+(const Dim& a, const Dim& b) {
   // Sums begin with 0, and products with 1.
   if (a == Dim(0)) return b;
   if (b == Dim(0)) return a;
-  return make_dim(add(terms_of(a), terms_of(b)));
+  return make_dim(add(*TermsOf(a), *TermsOf(b)));
 }
 
 Dim operator*(const Dim& a, const Dim& b) {
@@ -148,7 +166,9 @@ Dim operator*(const Dim& a, const Dim& b) {
   }
   if (a == Dim(1)) return b;
   if (b == Dim(1)) return a;
-  return make_dim(multiply(terms_of(a), terms_of(b)));
+  if (const auto number = b.constant()) return make_dim(multiply(*TermsOf(a), Term{*number, {}}));
+  if (const auto number = a.constant()) return make_dim(multiply(*TermsOf(b), Term{*number, {}}));
+  return make_dim(multiply(*TermsOf(a), *TermsOf(b)));
 }
 
 Dim operator-(const Dim& a) {
@@ -183,6 +203,7 @@ Dim round_up(const Dim& a, const Dim& multiple) {
 }
 
 bool provably_le(const Dim& a, const Dim& b) {
+  if (a == b) return true;
   return (b - a).lower_bound() >= 0;
 }
 

@@ -1,5 +1,6 @@
 #include "tile/element_builder.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "ops/op.h"
@@ -22,13 +23,38 @@ bool has_element_form(const Node& node) {
 
 Expected<Expr> ElementBuilder::element(const Value* value, std::span<const Expr> index) {
   assert(static_cast<int>(index.size()) == value->rank());
-  const Key key{value, Index(index.begin(), index.end()), where_};
-  for (auto scope = memo_.rbegin(); scope != memo_.rend(); ++scope) {
-    if (const auto found = scope->find(key); found != scope->end()) return found->second;
-  }
+  if (const auto known = emitted(value, index)) return *known;
   OPWELD_TRY(const Expr result, compute(value, index));
-  memo_.back().emplace(key, result);
+  remember(value, index, result);
   return result;
+}
+
+std::optional<Expr> ElementBuilder::emitted(const Value* value,
+                                            std::span<const Expr> index) const {
+  const auto newest = newest_.find(value);
+  if (newest == newest_.end()) return std::nullopt;
+  for (std::size_t i = newest->second; i != kNone; i = emitted_[i].previous) {
+    const Emitted& known = emitted_[i];
+    const std::span<const Expr> at(indices_.data() + known.index_begin, known.index_size);
+    if (known.where == where_ && std::ranges::equal(at, index)) return known.element;
+  }
+  return std::nullopt;
+}
+
+void ElementBuilder::remember(const Value* value, std::span<const Expr> index, Expr element) {
+  std::size_t& newest = newest_.try_emplace(value, kNone).first->second;
+  emitted_.push_back({value, indices_.size(), index.size(), where_, element, newest});
+  indices_.insert(indices_.end(), index.begin(), index.end());
+  newest = emitted_.size() - 1;
+}
+
+void ElementBuilder::forget_after(std::size_t count) {
+  while (emitted_.size() > count) {
+    const Emitted& last = emitted_.back();
+    newest_.at(last.value) = last.previous;
+    indices_.resize(last.index_begin);
+    emitted_.pop_back();
+  }
 }
 
 Expected<Expr> ElementBuilder::compute(const Value* value, std::span<const Expr> index) {

@@ -13,6 +13,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
@@ -63,15 +64,15 @@ class ElementBuilder {
   // that holds them closes too, and so are bounds of its variables. Open one per loop.
   class Scope {
    public:
-    explicit Scope(ElementBuilder& owner) : owner_(owner), bounds_(owner.math_) {
-      owner_.memo_.emplace_back();
-    }
-    ~Scope() { owner_.memo_.pop_back(); }
+    explicit Scope(ElementBuilder& owner)
+        : owner_(owner), emitted_outside_(owner.emitted_.size()), bounds_(owner.math_) {}
+    ~Scope() { owner_.forget_after(emitted_outside_); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     ElementBuilder& owner_;
+    std::size_t emitted_outside_;
     IndexMath::Scope bounds_;
   };
 
@@ -79,12 +80,21 @@ class ElementBuilder {
   [[nodiscard]] ExprPool& pool() { return program_.exprs(); }
 
  private:
-  struct Key {
+  // An element that was emitted. Its index is among indices_, and the one before it of the same
+  // value at `previous`.
+  struct Emitted {
     const Value* value;
-    Index index;
+    std::size_t index_begin;
+    std::size_t index_size;
     Expr where;
-    auto operator<=>(const Key&) const = default;
+    Expr element;
+    std::size_t previous;
   };
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  [[nodiscard]] std::optional<Expr> emitted(const Value* value, std::span<const Expr> index) const;
+  void remember(const Value* value, std::span<const Expr> index, Expr element);
+  void forget_after(std::size_t count);
 
   Expected<Expr> compute(const Value* value, std::span<const Expr> index);
   Expected<Expr> pointwise(const Node& node, std::span<const Expr> index);
@@ -115,7 +125,9 @@ class ElementBuilder {
   std::optional<Prefetched> prefetched_;  // while prefetch() is under way
   std::map<const Value*, int> params_;
   std::map<const Value*, Definition> definitions_;
-  std::vector<std::map<Key, Expr>> memo_ = std::vector<std::map<Key, Expr>>(1);
+  std::vector<Emitted> emitted_;
+  std::vector<Expr> indices_;
+  std::unordered_map<const Value*, std::size_t> newest_;  // of the value's elements in emitted_
 };
 
 // Where the element at `index` of a reshape's or transpose's operand stands in its result.

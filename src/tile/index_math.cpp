@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <ranges>
 
 namespace opweld::tile {
 
@@ -30,7 +31,9 @@ std::optional<Dim> IndexMath::known(Expr a) const {
 
 std::optional<Dim> IndexMath::bound(Expr a) const {
   if (const auto value = known(a)) return *value + 1;
-  if (const auto found = bounds_.find(a); found != bounds_.end()) return found->second;
+  for (const Bound& bound : bounds_ | std::views::reverse) {
+    if (bound.of == a) return bound.extent;
+  }
   const ExprNode& node = pool_[a];
   switch (node.kind) {
     case ExprKind::Add: {

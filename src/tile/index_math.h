@@ -6,7 +6,6 @@
 // index is >= 0 unless said.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -22,20 +21,20 @@ class IndexMath {
 
   // The expression (a loop variable, or a sum of two that together walk an axis) stays in
   // [0, extent) until the scope closes; without this a loop variable is taken as unbounded.
-  void set_bound(Expr expr, const Dim& extent) { bounds_.insert_or_assign(expr, extent); }
+  void set_bound(Expr expr, const Dim& extent) { bounds_.push_back({expr, extent}); }
 
   // What was set since the scope was opened is forgotten when it closes. One per loop, and one per
   // case of several that say different things of the same expression.
   class Scope {
    public:
-    explicit Scope(IndexMath& math) : math_(math), outside_(math.bounds_) {}
-    ~Scope() { math_.bounds_ = std::move(outside_); }
+    explicit Scope(IndexMath& math) : math_(math), outside_(math.bounds_.size()) {}
+    ~Scope() { math_.bounds_.resize(outside_); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     IndexMath& math_;
-    std::map<Expr, Dim> outside_;
+    std::size_t outside_;
   };
 
   Expr constant(std::int64_t value) { return pool_.integer(value); }
@@ -81,7 +80,12 @@ class IndexMath {
   std::optional<Expr> exact_quotient(Expr a, const Dim& divisor);
 
   ExprPool& pool_;
-  std::map<Expr, Dim> bounds_;
+  // As they were set; the last one of an expression holds. There are few at a time.
+  struct Bound {
+    Expr of = kNoExpr;
+    Dim extent;
+  };
+  std::vector<Bound> bounds_;
 };
 
 }  // namespace opweld::tile

@@ -1,6 +1,7 @@
 #include "tile/lower.h"
 
 #include "ops/builder.h"
+#include "tile/lowering_memory.h"
 #include "tile/schedules/schedules.h"
 
 namespace opweld::tile {
@@ -25,9 +26,15 @@ Status expand_composites(Graph& group) {
 
 Expected<LoweredKernel> lower(const Graph& group, KernelKind kind, const LowerOptions& options,
                               std::string name) {
+  return lower(group.clone(), kind, options, std::move(name));
+}
+
+Expected<LoweredKernel> lower(Graph&& group, KernelKind kind, const LowerOptions& options,
+                              std::string name) {
   if (group.outputs().empty()) return fail("nothing reads its results");
-  Graph primitives = group.clone();
-  OPWELD_CHECK(expand_composites(primitives));
+  Graph primitives = std::move(group);
+  OPWELD_CHECK(options.memory != nullptr ? options.memory->expansions.expand(primitives)
+                                         : expand_composites(primitives));
   switch (kind) {
     case KernelKind::Map:
       return lower_map(primitives, options, std::move(name));

@@ -15,6 +15,8 @@
 
 namespace opweld::tile {
 
+struct LoweringMemory;
+
 struct LowerOptions {
   const Target* target = nullptr;
   // Strict numerics: every node's value is rounded to its dtype as if stored, and nothing is
@@ -22,6 +24,11 @@ struct LowerOptions {
   bool strict = false;
   // Sizes of blocks other than those that follow from the target; one of the kernel's choices.
   Blocking blocking = {};
+  // Assert that the program is well formed. What a planner only asks about is not run, and the
+  // kernels of the plan that it comes to are lowered once more.
+  bool verified = true;
+  // What was found out of other groups, and what will be; null: all of it is found out anew.
+  LoweringMemory* memory = nullptr;
 };
 
 // The kernel's params are the group's inputs (constants of the group's constant nodes included, as
@@ -41,8 +48,11 @@ struct LoweredKernel {
   Dim rows_per_task = 0;
 };
 
-// Fails, with the reason, when the schedule does not serve the group.
+// Fails, with the reason, when the schedule does not serve the group. A group that is handed over
+// need not be copied.
 Expected<LoweredKernel> lower(const Graph& group, KernelKind kind, const LowerOptions& options,
+                              std::string name);
+Expected<LoweredKernel> lower(Graph&& group, KernelKind kind, const LowerOptions& options,
                               std::string name);
 
 // Replaces composite operators by their bodies.

@@ -124,9 +124,9 @@ class ProgramBuilder {
   // vector loop.
   [[nodiscard]] bool may_vary(Expr expr) const;
 
-  // The program, its symbols collected; asserts that it is well formed (verify). Nothing can be
-  // added afterwards.
-  TileProgram finish();
+  // The program, its symbols collected; asserts that it is well formed (verify), unless nobody will
+  // run it. Nothing can be added afterwards.
+  TileProgram finish(bool verified = true);
 
  private:
   Expr new_loop(std::string_view name);

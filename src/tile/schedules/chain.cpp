@@ -27,7 +27,9 @@
 #include <optional>
 
 #include "ops/op.h"
+#include "tile/lowering_memory.h"
 #include "tile/schedules/attention_rows.h"
+#include "tile/schedules/chain_shares.h"
 #include "tile/schedules/chain_stages.h"
 #include "tile/schedules/contract_task.h"
 #include "tile/schedules/held_values.h"
@@ -123,17 +125,15 @@ class ChainEmitter {
     IndexMath& math = lowering_.math();
     ProgramBuilder& program = lowering_.program();
     const StagePlan& last = plans_.back();
-    const Dim rows = max(chain_.rows, Dim(1));
-    const Dim blocks = ceil_div(rows, Dim(block_rows_));
-    const Dim block = round_up(ceil_div(rows, blocks), Dim(tile_rows_));
+    const RowBlocks blocks = shares().row_blocks(chain_sizes());
     const Dim& columns = last.contraction.columns;
     const std::int64_t width =
         matmul_blocking(last, lowering_.options().blocking).columns / last.contraction.parts;
 
-    const Expr block_number = lowering_.grid("m", ceil_div(chain_.rows, block));
-    row0_ = math.mul(block_number, block);
+    const Expr block_number = lowering_.grid("m", blocks.count);
+    row0_ = math.mul(block_number, blocks.rows);
     math.set_bound(row0_, chain_.rows);
-    row_count_ = program.min(program.sub(chain_.rows, row0_), block);
+    row_count_ = program.min(program.sub(chain_.rows, row0_), blocks.rows);
     column0_ = lowering_.grid("n", columns, width);
     end_column_ = program.min(program.add(column0_, math.constant(width)), columns);
 
@@ -150,23 +150,24 @@ class ChainEmitter {
     return emit_stages({&last, 1}, held);
   }
 
-  Dim share_of_rows() const {
-    const Dim blocks =
-        round_up(ceil_div(chain_.rows, Dim(block_rows_)), Dim(lowering_.options().target->cores));
-    return ceil_div(chain_.rows, max(blocks, Dim(1)));
+  ChainSizes chain_sizes() const {
+    return {chain_.rows, lowering_.options().target->cores, block_rows_, tile_rows_};
   }
 
-  // Shares of equal size, as many for every core. A few rows beyond whole tiles take less than one
-  // more tile, and all wait for the task that has most.
+  ChainShares& shares() {
+    LoweringMemory* const memory = lowering_.options().memory;
+    return memory != nullptr ? memory->chain_shares : own_shares_;
+  }
+
   Status take_share_of_rows() {
     takes_shares_ = true;
-    const Dim share = share_of_rows();
-    rows_per_task_ = max(share, Dim(1));
-    const auto known = share.constant();
+    const RowShares found = shares().row_shares(chain_sizes());
+    rows_per_task_ = found.rows_per_task;
+    const auto known = found.share.constant();
     if (known && *known > 0 && chain_.rows.divisible_by(*known)) share_known_ = known;
     IndexMath& math = lowering_.math();
     ProgramBuilder& program = lowering_.program();
-    row0_ = math.mul(lowering_.grid("m", ceil_div(chain_.rows, rows_per_task_)), rows_per_task_);
+    row0_ = math.mul(lowering_.grid("m", found.tasks), rows_per_task_);
     math.set_bound(row0_, chain_.rows);
     row_count_ = program.min(program.sub(chain_.rows, row0_), rows_per_task_);
     return emit_all_stages();
@@ -309,8 +310,8 @@ class ChainEmitter {
     const Dim& all = attention ? attention->queries : chain_.rows;
     if (const auto rows = all.constant()) {
       // No more than a task has: what is fetched ahead is shared out among its tiles.
-      const bool shares = !splits_columns_ && !attention;
-      const Dim most = shares ? share_of_rows() : Dim(*rows);
+      const bool shares_rows = !splits_columns_ && !attention;
+      const Dim most = shares_rows ? share_of_rows(chain_sizes()) : Dim(*rows);
       block_rows_ = std::min(block_rows_, *max(round_up(most, tile_rows_), tile_rows_).constant());
     }
     return {};
@@ -482,6 +483,7 @@ class ChainEmitter {
   bool splits_columns_ = false;
   std::int64_t tile_rows_ = 1;  // blocks are whole tiles of every stage
   std::int64_t block_rows_ = 0;
+  ChainShares own_shares_;  // where none are kept for several kernels
   Dim rows_per_task_ = 0;
   bool takes_shares_ = false;                // tasks have shares of equal size, not of whole tiles
   std::optional<std::int64_t> share_known_;  // of all tasks alike

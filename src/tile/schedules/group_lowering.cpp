@@ -206,7 +206,7 @@ Expected<Access> GroupLowering::place_in_output(const DomainOutput& output,
 
 LoweredKernel GroupLowering::finish() {
   LoweredKernel kernel;
-  kernel.program = program_.finish();
+  kernel.program = program_.finish(options_.verified);
   kernel.constants = std::move(constants_);
   return kernel;
 }

@@ -114,8 +114,9 @@ double StagedReduction::computed_recompute_cost(const Value* value) const {
   constexpr double kCheapCost = 0.25;
   constexpr double kDearCost = 4;
   const Node* node = value->producer();
-  const bool small = value->type().num_elements() == Dim(1);
-  if (!is_staged(value) || node->op() == "constant") return small ? 0 : 1;
+  if (!is_staged(value) || node->op() == "constant") {
+    return value->type().num_elements() == Dim(1) ? 0 : 1;
+  }
   if (is_staged_reduction(*node)) return 0;
   double cost = kCheap.contains(node->op()) ? kCheapCost : kDearCost;
   for (const Value* operand : node->operands()) {
