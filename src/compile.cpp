@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <tuple>
 
 #include "codegen/cpu/kernel.h"
 #include "fusion/plan_record.h"
@@ -162,10 +164,10 @@ class Compiler {
     planning.attention_chains = options_.attention_chains;
     planning.chains_of_any_rows = options_.chains_of_any_rows;
     tile::LowerOptions asking = {&target_, options_.strict};
-    asking.verified = false;
+    asking.draft = true;
     asking.memory = &lowering_memory_;
-    planning.oracle = remembered([this, asking](Graph group, KernelKind kind) {
-      return tile::lower(std::move(group), kind, asking, "group")
+    planning.oracle = remembered([this, asking](const Graph& group, KernelKind kind) {
+      return tile::lower(group, kind, asking, "group")
           .map([this](tile::LoweredKernel kernel) {
             return tile::estimate(std::move(kernel), target_);
           });
@@ -253,6 +255,7 @@ class Compiler {
 
   Status lower_kernels(std::vector<PlanVersion>& versions) {
     for (std::size_t i = 0; i < versions.size(); ++i) OPWELD_CHECK(lower_kernels(versions[i], i));
+    lowered_.clear();  // which would hold the weights
     // Kernels that versions share have the same to say.
     std::ranges::sort(notes_);
     const auto repeated = std::ranges::unique(notes_);
@@ -260,8 +263,30 @@ class Compiler {
     return {};
   }
 
+  // A kernel by what it is made of, whatever it is called in its plan.
+  using KernelParts = std::tuple<KernelKind, std::vector<Node*>, std::vector<Value*>>;
+
+  // What became of a kernel that an earlier version has as well.
+  struct LoweredBefore {
+    KernelKind kind;
+    ExecutableKernel kernel;
+    std::optional<TunableKernel> tunable;
+  };
+
   Status lower_kernels(PlanVersion& version, std::size_t index) {
     for (Kernel& kernel : version.plan.kernels) {
+      const KernelParts parts{kernel.kind, kernel.nodes, kernel.outputs};
+      if (const auto before = lowered_.find(parts); before != lowered_.end()) {
+        kernel.kind = before->second.kind;
+        if (before->second.tunable) {
+          tunable_.push_back(*before->second.tunable);
+          tunable_.back().version = index;
+          tunable_.back().kernel = static_cast<int>(version.kernels.size());
+        }
+        version.kernels.push_back(before->second.kernel);
+        continue;
+      }
+      const std::size_t tunable_before = tunable_.size();
       ExecutableKernel executable;
       if (kernel.kind == KernelKind::Extern) {
         executable.why_call = what_to_declare(op_def(*kernel.nodes.front()));
@@ -282,6 +307,10 @@ class Compiler {
         notes_.push_back(fmt::format("{} is run by a call: {}",
                                      kernel.nodes.front()->display_name(), executable.why_call));
       }
+      const bool is_tunable = tunable_.size() > tunable_before;
+      lowered_.emplace(parts, LoweredBefore{kernel.kind, executable,
+                                            is_tunable ? std::optional(tunable_.back())
+                                                       : std::nullopt});
       version.kernels.push_back(std::move(executable));
     }
     return {};
@@ -337,6 +366,7 @@ class Compiler {
   tile::LoweringMemory lowering_memory_;
   std::vector<PassTime> times_;
   std::vector<TunableKernel> tunable_;
+  std::map<KernelParts, LoweredBefore> lowered_;
   std::vector<std::string> notes_;
   std::optional<History> history_;
   Compiled::Found found_;

@@ -18,7 +18,7 @@ struct KernelEstimate {
 
 // What the schedule of this kind makes of the group; where none serves it, the error says why not.
 // It names no node: what it says of a group it says of all that have the group's structure.
-using GroupOracle = std::function<Expected<KernelEstimate>(Graph group, KernelKind kind)>;
+using GroupOracle = std::function<Expected<KernelEstimate>(const Graph& group, KernelKind kind)>;
 
 // The same, asked of a kernel whose boundary has been found.
 using KernelOracle = std::function<Expected<KernelEstimate>(const Kernel& kernel)>;

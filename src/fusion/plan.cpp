@@ -63,10 +63,35 @@ std::string common_scope(const std::vector<Node*>& nodes) {
 
 }  // namespace
 
+namespace {
+
+// The nodes of a kernel, by the ids that they have in their graph.
+class NodeSet {
+ public:
+  explicit NodeSet(std::span<Node* const> nodes) {
+    if (nodes.empty()) return;
+    const auto [least, most] = std::ranges::minmax(nodes, {}, &Node::id);
+    first_ = least->id();
+    is_inside_.resize(static_cast<std::size_t>(most->id() - first_ + 1));
+    for (const Node* node : nodes) is_inside_[static_cast<std::size_t>(node->id() - first_)] = true;
+  }
+
+  [[nodiscard]] bool contains(const Node* node) const {
+    if (node == nullptr || node->id() < first_) return false;
+    const auto place = static_cast<std::size_t>(node->id() - first_);
+    return place < is_inside_.size() && is_inside_[place];
+  }
+
+ private:
+  int first_ = 0;
+  std::vector<bool> is_inside_;
+};
+
+}  // namespace
+
 void find_boundary(Kernel& kernel) {
-  std::vector<const Node*> sorted(kernel.nodes.begin(), kernel.nodes.end());
-  std::ranges::sort(sorted);
-  const auto is_inside = [&](const Node* node) { return std::ranges::binary_search(sorted, node); };
+  const NodeSet nodes(kernel.nodes);
+  const auto is_inside = [&nodes](const Node* node) { return nodes.contains(node); };
   kernel.inputs.clear();
   kernel.constants.clear();
   kernel.outputs.clear();

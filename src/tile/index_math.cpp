@@ -20,6 +20,15 @@ void collect_terms(const ExprPool& pool, Expr a, std::vector<Expr>& terms) {
   }
 }
 
+// Whether a term of the sum is such an expression, or a multiple of one.
+bool has_term_of(const ExprPool& pool, Expr a, ExprKind kind) {
+  const ExprNode& node = pool[a];
+  if (node.kind == ExprKind::Add) {
+    return has_term_of(pool, node.arguments[0], kind) || has_term_of(pool, node.arguments[1], kind);
+  }
+  return (node.kind == ExprKind::Mul ? pool[node.arguments[0]].kind : node.kind) == kind;
+}
+
 }  // namespace
 
 std::optional<Dim> IndexMath::known(Expr a) const {
@@ -90,6 +99,10 @@ Expr IndexMath::add(Expr a, Expr b) {
 
 // (x / d) * (d * c) + (x mod d) * c -> x * c: what a reshape took apart and a layout puts together.
 std::optional<Expr> IndexMath::join_split(Expr a, Expr b) {
+  const bool may_join =
+      (has_term_of(pool_, a, ExprKind::Div) && has_term_of(pool_, b, ExprKind::Mod)) ||
+      (has_term_of(pool_, a, ExprKind::Mod) && has_term_of(pool_, b, ExprKind::Div));
+  if (!may_join) return std::nullopt;
   std::vector<Expr> left;
   std::vector<Expr> right;
   collect_terms(pool_, a, left);
@@ -252,6 +265,7 @@ Expr IndexMath::linearize(std::span<const Expr> index, const Shape& shape) {
 
 std::optional<Expr> IndexMath::undivided_offset(std::span<const Expr> index, const Shape& shape) {
   const auto divides = [this](Expr expr) {
+    if (pool_[expr].num_arguments == 0) return false;
     const auto reachable = reachable_exprs(pool_, expr);
     return std::any_of(reachable.begin(), reachable.end(), [this](Expr each) {
       return pool_[each].kind == ExprKind::Div || pool_[each].kind == ExprKind::Mod;

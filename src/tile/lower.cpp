@@ -1,5 +1,7 @@
 #include "tile/lower.h"
 
+#include <algorithm>
+
 #include "ops/builder.h"
 #include "tile/lowering_memory.h"
 #include "tile/schedules/schedules.h"
@@ -24,36 +26,43 @@ Status expand_composites(Graph& group) {
   return {};
 }
 
-Expected<LoweredKernel> lower(const Graph& group, KernelKind kind, const LowerOptions& options,
-                              std::string name) {
-  return lower(group.clone(), kind, options, std::move(name));
-}
+namespace {
 
-Expected<LoweredKernel> lower(Graph&& group, KernelKind kind, const LowerOptions& options,
-                              std::string name) {
-  if (group.outputs().empty()) return fail("nothing reads its results");
-  Graph primitives = std::move(group);
-  OPWELD_CHECK(options.memory != nullptr ? options.memory->expansions.expand(primitives)
-                                         : expand_composites(primitives));
+Expected<LoweredKernel> lower_primitives(const Graph& group, KernelKind kind,
+                                         const LowerOptions& options, std::string name) {
   switch (kind) {
     case KernelKind::Map:
-      return lower_map(primitives, options, std::move(name));
+      return lower_map(group, options, std::move(name));
     case KernelKind::Row:
-      return lower_row(primitives, options, std::move(name));
+      return lower_row(group, options, std::move(name));
     case KernelKind::Reduce:
-      return lower_reduce(primitives, options, std::move(name));
+      return lower_reduce(group, options, std::move(name));
     case KernelKind::Contract:
-      return lower_contract(primitives, options, std::move(name));
+      return lower_contract(group, options, std::move(name));
     case KernelKind::Chain:
-      return lower_chain(primitives, options, std::move(name));
+      return lower_chain(group, options, std::move(name));
     case KernelKind::Attention:
-      return lower_attention(primitives, options, std::move(name));
+      return lower_attention(group, options, std::move(name));
     case KernelKind::Move:
-      return lower_move(primitives, options, std::move(name));
+      return lower_move(group, options, std::move(name));
     case KernelKind::Extern:
       break;
   }
   return fail("it is run by a call, not by generated code");
+}
+
+}  // namespace
+
+Expected<LoweredKernel> lower(const Graph& group, KernelKind kind, const LowerOptions& options,
+                              std::string name) {
+  if (group.outputs().empty()) return fail("nothing reads its results");
+  const bool has_composites = std::ranges::any_of(
+      group.nodes(), [](const auto& node) { return op_def(*node).body != nullptr; });
+  if (!has_composites) return lower_primitives(group, kind, options, std::move(name));
+  Graph primitives = group.clone();
+  OPWELD_CHECK(options.memory != nullptr ? options.memory->expansions.expand(primitives)
+                                         : expand_composites(primitives));
+  return lower_primitives(primitives, kind, options, std::move(name));
 }
 
 }  // namespace opweld::tile

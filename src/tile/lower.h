@@ -24,9 +24,10 @@ struct LowerOptions {
   bool strict = false;
   // Sizes of blocks other than those that follow from the target; one of the kernel's choices.
   Blocking blocking = {};
-  // Assert that the program is well formed. What a planner only asks about is not run, and the
-  // kernels of the plan that it comes to are lowered once more.
-  bool verified = true;
+  // Nothing but an estimate is wanted (tile/estimate.h): the program is not checked, what is in it
+  // has no names, and no choices are offered. A planner asks about many kernels, and those of the
+  // plan that it comes to are lowered once more.
+  bool draft = false;
   // What was found out of other groups, and what will be; null: all of it is found out anew.
   LoweringMemory* memory = nullptr;
 };
@@ -48,11 +49,8 @@ struct LoweredKernel {
   Dim rows_per_task = 0;
 };
 
-// Fails, with the reason, when the schedule does not serve the group. A group that is handed over
-// need not be copied.
+// Fails, with the reason, when the schedule does not serve the group.
 Expected<LoweredKernel> lower(const Graph& group, KernelKind kind, const LowerOptions& options,
-                              std::string name);
-Expected<LoweredKernel> lower(Graph&& group, KernelKind kind, const LowerOptions& options,
                               std::string name);
 
 // Replaces composite operators by their bodies.

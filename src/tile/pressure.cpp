@@ -184,6 +184,9 @@ class PressureWalk {
 
   // A value that differs between lanes is made here, if it was not made before, and read.
   void use(Expr root) {
+    // Of what all that follows is for there is nothing in these.
+    const bool is_nothing = program_.exprs[root].kind == ExprKind::Loop || is_index(root);
+    if (is_nothing || !variance_->varies(root)) return;
     for (const Expr expr : reachable_exprs(program_.exprs, root)) {
       if (!variance_->varies(expr)) continue;
       const ExprNode& node = program_.exprs[expr];

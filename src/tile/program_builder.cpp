@@ -219,11 +219,11 @@ Expr ProgramBuilder::min(const IndexValue& a, const IndexValue& b) {
   return left == right ? left : exprs().binary(ExprKind::Min, left, right);
 }
 
-TileProgram ProgramBuilder::finish([[maybe_unused]] bool verified) {
+TileProgram ProgramBuilder::finish() {
   assert(open_.size() == 1 && "a block is still open");
   program_.body = std::move(open_.front());
   collect_symbols(program_);
-  assert((!verified || verify(program_)) && "a schedule made a malformed program");
+  assert((is_draft_ || verify(program_)) && "a schedule made a malformed program");
   return std::move(program_);
 }
 
@@ -272,6 +272,7 @@ Block ProgramBuilder::take_block(const std::function<void()>& body) {
 }
 
 std::string ProgramBuilder::unique(std::string_view name) {
+  if (is_draft_) return {};
   const int count = names_[std::string(name)]++;
   if (count == 0) return std::string(name);
   // "v_1" may have been asked for by that very name.

@@ -52,7 +52,10 @@ class IndexValue {
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(std::string name) { program_.name = std::move(name); }
+  // Of a draft nothing is wanted but to be counted: what is in it has no names.
+  explicit ProgramBuilder(std::string name, bool is_draft = false) : is_draft_(is_draft) {
+    program_.name = std::move(name);
+  }
   ProgramBuilder(const ProgramBuilder&) = delete;
   ProgramBuilder& operator=(const ProgramBuilder&) = delete;
 
@@ -124,9 +127,9 @@ class ProgramBuilder {
   // vector loop.
   [[nodiscard]] bool may_vary(Expr expr) const;
 
-  // The program, its symbols collected; asserts that it is well formed (verify), unless nobody will
-  // run it. Nothing can be added afterwards.
-  TileProgram finish(bool verified = true);
+  // The program, its symbols collected; asserts that it is well formed (verify), unless it is a
+  // draft. Nothing can be added afterwards.
+  TileProgram finish();
 
  private:
   Expr new_loop(std::string_view name);
@@ -138,6 +141,7 @@ class ProgramBuilder {
   std::string unique(std::string_view name);
 
   TileProgram program_;
+  bool is_draft_;
   Expr vector_loop_ = kNoExpr;  // the variable of the open one
   std::vector<Block> open_ = std::vector<Block>(1);
   std::map<std::string, int, std::less<>> names_;  // how often each name was asked for

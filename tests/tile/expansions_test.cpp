@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/builder.h"
-#include "target/target.h"
 #include "tile/lower.h"
-#include "tile/lowering_memory.h"
 
 namespace opweld::tile {
 namespace {
@@ -60,26 +58,6 @@ TEST(Expansions, KeepWhatNodesAreCalled) {
     group.nodes().front()->set_source({name, "Softmax", "layers.0"});
     ASSERT_TRUE(expansions.expand(group));
     for (const auto& node : group.nodes()) EXPECT_EQ(node->source().name, name);
-  }
-}
-
-TEST(Expansions, LeaveProgramsAsTheyAre) {
-  const auto target = find_target("host");
-  ASSERT_TRUE(target) << target.error().message;
-  LoweringMemory memory;
-  for (int i = 0; i < 2; ++i) {
-    LowerOptions options = {&*target};
-    const Graph group = group_of(R"(graph g(%x: f32[n, 48], %w: f32[48]) {
-      %a = rms_norm(%x, %w)
-      %b = softmax(%a)
-      %c = softmax(%b)
-      return %a as "a", %c as "c"
-    })");
-    const auto anew = lower(group, KernelKind::Row, options, "k");
-    options.memory = &memory;
-    const auto remembered = lower(group.clone(), KernelKind::Row, options, "k");
-    ASSERT_TRUE(anew && remembered);
-    EXPECT_EQ(to_text(remembered->program), to_text(anew->program));
   }
 }
 

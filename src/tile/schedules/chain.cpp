@@ -507,7 +507,7 @@ Expected<LoweredKernel> lower_chain(const Graph& group, const LowerOptions& opti
   OPWELD_CHECK(emitter.emit());
   LoweredKernel kernel = lowering.finish();
   kernel.rows_per_task = emitter.rows_per_task();
-  kernel.choices = emitter.choices();
+  if (!options.draft) kernel.choices = emitter.choices();
   return kernel;
 }
 

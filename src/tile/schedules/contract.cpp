@@ -101,8 +101,10 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
   ContractTask task(lowering, contraction, std::move(form));
   OPWELD_CHECK(emit_grid(lowering, contraction, task, block_rows, wanted));
   LoweredKernel kernel = lowering.finish();
-  kernel.choices = {contract_class(contraction, sizes),
-                    contract_candidates(*options.target, compute, sizes)};
+  if (!options.draft) {
+    kernel.choices = {contract_class(contraction, sizes),
+                      contract_candidates(*options.target, compute, sizes)};
+  }
   return kernel;
 }
 

@@ -57,7 +57,7 @@ std::optional<StridedOperand> GroupLowering::strided_operand(const Value* value)
 GroupLowering::GroupLowering(const Graph& group, const LowerOptions& options, std::string name)
     : group_(group),
       options_(options),
-      program_(std::move(name)),
+      program_(std::move(name), options.draft),
       math_(program_.exprs()),
       elements_(program_, math_, options.strict) {}
 
@@ -206,7 +206,7 @@ Expected<Access> GroupLowering::place_in_output(const DomainOutput& output,
 
 LoweredKernel GroupLowering::finish() {
   LoweredKernel kernel;
-  kernel.program = program_.finish(options_.verified);
+  kernel.program = program_.finish();
   kernel.constants = std::move(constants_);
   return kernel;
 }
