@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fusion/boundary.h"
+#include "ops/few_elements.h"
 #include "ops/op.h"
 
 namespace opweld {
@@ -91,6 +92,7 @@ double flops_per_element(const Node& node) {
       "exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "gelu", "silu", "softplus"};
   constexpr double kDearFlops = 20;
   if (is_strided_view(node) || looks_up_rows(node)) return 0;
+  if (const auto elements = combines_few(node)) return static_cast<double>(*elements);
   return kDear.contains(node.op()) ? kDearFlops : 1;
 }
 

@@ -4,12 +4,55 @@
 #include <set>
 
 #include "fusion/boundary.h"
+#include "ops/op.h"
 #include "ops/stored_weights.h"
 
 namespace opweld {
 
 bool Group::only_aliases() const {
   return std::all_of(nodes.begin(), nodes.end(), [](const Node* node) { return is_alias(*node); });
+}
+
+namespace {
+
+bool looks_up_rows_of_matrix(const Node& node) {
+  return node.op() == "gather" && node.attributes().integer("axis") == 0 &&
+         node.operand(0)->rank() == 2 && node.operand(1)->rank() == 1;
+}
+
+// What is made of the numbers of rows is as little as they are.
+bool makes_row_numbers(const Node& node) {
+  const Value& result = *node.result();
+  return result.rank() <= 1 && is_integer(result.dtype()) &&
+         (op_def(node).trait == FusionTrait::Pointwise || is_strided_view(node));
+}
+
+// Whether the producer looks up the rows that the consumer's matmul multiplies, and nothing else: a
+// matmul that packs its rows reads each where it lies.
+bool looks_up_rows_for(const Group& producer, const Group& consumer) {
+  const Node* lookup = nullptr;
+  for (const Node* node : producer.nodes) {
+    if (lookup == nullptr && looks_up_rows_of_matrix(*node)) {
+      lookup = node;
+    } else if (!makes_row_numbers(*node)) {
+      return false;
+    }
+  }
+  if (lookup == nullptr || lookup->result()->is_graph_output()) return false;
+  const auto& uses = lookup->result()->uses();
+  return std::ranges::all_of(uses, [&](const Use& use) {
+    return op_def(*use.node).trait == FusionTrait::Contract && use.index == 0 &&
+           std::ranges::find(consumer.nodes, use.node) != consumer.nodes.end();
+  });
+}
+
+}  // namespace
+
+std::optional<KernelKind> kind_together(const Group& producer, const Group& consumer) {
+  const bool is_read_in_place =
+      producer.only_views ||
+      (consumer.kind == KernelKind::Contract && looks_up_rows_for(producer, consumer));
+  return merged_kind(producer.kind, consumer.kind, is_read_in_place);
 }
 
 Kernel kernel_of(const Group& group) {

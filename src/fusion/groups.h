@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Group {
 
   [[nodiscard]] bool only_aliases() const;
 };
+
+// The kind of the kernel that would hold both; absent when no schedule does.
+std::optional<KernelKind> kind_together(const Group& producer, const Group& consumer);
 
 class Groups {
  public:

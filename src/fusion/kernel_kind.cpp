@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/few_elements.h"
 #include "ops/op.h"
 
 namespace opweld {
@@ -86,7 +87,7 @@ KernelKind kind_of(const Node& node) {
       }
       return contains(kIndexMaps, node.op()) ? KernelKind::Map : KernelKind::Extern;
     case FusionTrait::Reduce:
-      return reduction_kind(node);
+      return combines_few(node) ? KernelKind::Map : reduction_kind(node);
     case FusionTrait::Contract:
       return is_float(node.result()->dtype()) ? KernelKind::Contract : KernelKind::Extern;
     case FusionTrait::Attention:
@@ -96,7 +97,8 @@ KernelKind kind_of(const Node& node) {
     case FusionTrait::Scatter:
       return scatters_in_place(node) ? KernelKind::Map : KernelKind::Extern;
     case FusionTrait::Opaque:
-      return KernelKind::Extern;
+      if (chooses_few(node)) return KernelKind::Row;
+      return node.op() == "sort_by_group" ? KernelKind::Reduce : KernelKind::Extern;
   }
   return KernelKind::Extern;
 }

@@ -20,7 +20,7 @@ bool is_alias(const Node& node);
 bool is_strided_view(const Node& node);
 
 // The kind of the kernel that would hold producer and consumer; absent when no schedule holds both.
-// `producer_is_view`: all nodes of the producer are strided views.
+// `producer_is_view`: the consumer reads what the producer makes where it lies.
 std::optional<KernelKind> merged_kind(KernelKind producer, KernelKind consumer,
                                       bool producer_is_view);
 

@@ -38,6 +38,7 @@ OpFamily scatter_ops;
 OpFamily select_ops;
 OpFamily slice_ops;
 OpFamily softmax_ops;
+OpFamily sort_by_group_ops;
 OpFamily source_ops;
 OpFamily tile_ops;
 OpFamily top_k_ops;

@@ -19,8 +19,8 @@ constexpr OpFamily* kFamilies[] = {
     gather_ops,     grouped_matmul_ops, logic_ops,        math_ops,      matmul_ops,
     nonzero_ops,    norm_ops,           one_hot_ops,      pad_ops,       range_ops,
     rectifier_ops,  reduce_ops,         reshape_ops,      rope_ops,      scatter_ops,
-    select_ops,     slice_ops,          softmax_ops,      source_ops,    tile_ops,
-    top_k_ops,      transpose_ops,      trigonometry_ops,
+    select_ops,     slice_ops,          softmax_ops,      sort_by_group_ops, source_ops,
+    tile_ops,       top_k_ops,          transpose_ops,    trigonometry_ops,
 };
 
 struct Registry {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/builder.h"
+#include "ops/few_elements.h"
 #include "tile/lowering_memory.h"
 #include "tile/schedules/schedules.h"
 
@@ -23,7 +24,7 @@ Status expand_composites(Graph& group) {
       changed = true;
     }
   }
-  return {};
+  return expand_few_elements(group);
 }
 
 namespace {
@@ -36,6 +37,8 @@ Expected<LoweredKernel> lower_primitives(const Graph& group, KernelKind kind,
     case KernelKind::Row:
       return lower_row(group, options, std::move(name));
     case KernelKind::Reduce:
+      // What counts the rows of groups, and goes on from there.
+      if (find_sort(group) != nullptr) return lower_sort(group, options, std::move(name));
       return lower_reduce(group, options, std::move(name));
     case KernelKind::Contract:
       return lower_contract(group, options, std::move(name));
@@ -56,9 +59,10 @@ Expected<LoweredKernel> lower_primitives(const Graph& group, KernelKind kind,
 Expected<LoweredKernel> lower(const Graph& group, KernelKind kind, const LowerOptions& options,
                               std::string name) {
   if (group.outputs().empty()) return fail("nothing reads its results");
-  const bool has_composites = std::ranges::any_of(
-      group.nodes(), [](const auto& node) { return op_def(*node).body != nullptr; });
-  if (!has_composites) return lower_primitives(group, kind, options, std::move(name));
+  const bool is_expanded = std::ranges::none_of(group.nodes(), [](const auto& node) {
+    return op_def(*node).body != nullptr || chooses_few(*node) || combines_few(*node);
+  });
+  if (is_expanded) return lower_primitives(group, kind, options, std::move(name));
   Graph primitives = group.clone();
   OPWELD_CHECK(options.memory != nullptr ? options.memory->expansions.expand(primitives)
                                          : expand_composites(primitives));

@@ -100,7 +100,7 @@ TEST(ModelFile, CallsWhatNoScheduleServes) {
   const std::string text = R"(graph g(%x: f32[n, 17]) {
     %c = constant {value = f32[17] random 4}
     %a = add(%x, %c)
-    %v, %i = top_k(%a) {axis = 1, k = <5>}
+    %v, %i = top_k(%a) {axis = 1, k = <5>, largest = 0}
     %s = softmax(%v) {axis = 1}
     return %s as "s", %i as "i" })";
   WrittenModel model(text);

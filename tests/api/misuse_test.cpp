@@ -120,7 +120,9 @@ class Chaos {
       }
       operands.push_back(operand);
     }
-    const std::size_t results = def.name == "top_k" ? 2 : 1;
+    std::size_t results = 1;
+    if (def.name == "top_k") results = 2;
+    if (def.name == "sort_by_group") results = 3;
     return builder.op_results(def.name, results, operands, attributes).front();
   }
 

@@ -171,7 +171,7 @@ TEST(Compile, EqualKernelsAreCompiledOnce) {
 
 TEST(Compile, WhatIsRunByACallSaysWhy) {
   const auto result = compiled(R"(graph g(%x: f32[n, 8]) {
-    %v, %i = top_k(%x) {axis = 1, k = <4>, largest = 1, sorted = 1} @"/TopK"
+    %v, %i = top_k(%x) {axis = 1, k = <4>, largest = 0, sorted = 1} @"/TopK"
     return %v as "v", %i as "i"
   })");
   ASSERT_TRUE(result);

@@ -24,13 +24,13 @@ TEST(Legality, OpaqueOperatorsStandAlone) {
   for (const RuleSet rules : kRuleSets) {
     EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 8]) {
       %a = exp(%x)
-      %b, %i = top_k(%a) {axis = 1, k = <4>, largest = 1, sorted = 1}
+      %b, %i = top_k(%a) {axis = 1, k = <4>, largest = 0, sorted = 1}
       return %b as "b"
     })",
                       with_rules(rules)),
               "F-OPAQUE: top_k_1 is run by a call");
     EXPECT_EQ(edge_of(R"(graph g(%x: f32[n, 8]) {
-      %a, %i = top_k(%x) {axis = 1, k = <4>, largest = 1, sorted = 1}
+      %a, %i = top_k(%x) {axis = 1, k = <4>, largest = 0, sorted = 1}
       %b = exp(%a)
       return %b as "b"
     })",
@@ -364,7 +364,7 @@ TEST(Legality, NoKernelWaitsForItself) {
   // Classic rules never come so far: the first value has two readers.
   constexpr const char* kAround = R"(graph g(%x: f32[n, 8]) {
     %a = exp(%x)
-    %v, %i = top_k(%a) {axis = 1, k = <8>, largest = 1, sorted = 1}
+    %v, %i = top_k(%a) {axis = 1, k = <8>, largest = 0, sorted = 1}
     %b = add(%a, %v)
     return %b as "b"
   })";

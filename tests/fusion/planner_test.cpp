@@ -45,7 +45,7 @@ TEST(Planner, WhatStandsBetweenTwoOperatorsKeepsThemApart) {
   // The sum would join the exp at its one end and the sort's result at the other.
   EXPECT_EQ(plan_of(R"(graph g(%x: f32[s, 8]) {
     %a = exp(%x)
-    %v, %i = top_k(%a) {axis = 1, k = <8>, largest = 1, sorted = 1}
+    %v, %i = top_k(%a) {axis = 1, k = <8>, largest = 0, sorted = 1}
     %y = add(%a, %v)
     return %y as "y"
   })"),

@@ -124,7 +124,7 @@ TEST(Recompute, CallsHaveNoInsideToComputeItIn) {
   const PlannedGraph planned(R"(graph g(%x: f16[2048, 1024]) {
     %p = cast(%x) {to = f32}
     %a = reduce_max(%p) {axes = [1], keepdims = 0}
-    %v, %i = top_k(%p) {axis = 1, k = <8>, largest = 1, sorted = 1}
+    %v, %i = top_k(%p) {axis = 1, k = <8>, largest = 0, sorted = 1}
     return %a as "a", %v as "v"
   })");
   EXPECT_TRUE(planned.plan().recomputations.empty());

@@ -66,7 +66,7 @@ TEST(Search, WhatACallReadsIsNotMadeWithWhatWaitsForTheCall) {
   const Plans plans = plans_of(R"(graph g(%x: f32[4096, 512], %r: f32[4096, 512]) {
     %a = add(%x, %r)
     %e = exp(%a)
-    %v, %i = top_k(%a) {axis = 1, k = <512>, largest = 1, sorted = 1}
+    %v, %i = top_k(%a) {axis = 1, k = <512>, largest = 0, sorted = 1}
     %y = mul(%e, %v)
     return %y as "y"
   })");

@@ -53,7 +53,7 @@ TEST(Siblings, WhatFeedsTheOtherByAWayAroundStaysApart) {
   // The second kernel waits for the call, which waits for the first.
   const PlannedGraph planned(R"(graph g(%x: f32[s, 8]) {
     %a = exp(%x)
-    %v, %i = top_k(%a) {axis = 1, k = <8>, largest = 1, sorted = 1}
+    %v, %i = top_k(%a) {axis = 1, k = <8>, largest = 0, sorted = 1}
     %y = sub(%v, %x)
     return %y as "y"
   })");

@@ -49,7 +49,7 @@ constexpr const char* kDiamond = R"(graph g(%x: f32[n, 8]) {
   %a = exp(%x)
   %c = neg(%a)
   %g = abs(%c)
-  %h, %i = top_k(%g) {axis = 1, k = <8>, largest = 1, sorted = 1}
+  %h, %i = top_k(%g) {axis = 1, k = <8>, largest = 0, sorted = 1}
   %k = sigmoid(%h)
   %d = tanh(%k)
   %q = sqrt(%g)

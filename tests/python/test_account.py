@@ -28,7 +28,7 @@ GRAPH = """graph small(%x: f32[batch, 16]) {
   %w = constant {value = f32[16, 16] random 1}
   %m = matmul(%x, %w) @"/mlp/MatMul" op "MatMul" scope "layers.0"
   %g = gelu(%m) @"/mlp/Gelu" op "Gelu" scope "layers.0"
-  %v, %i = top_k(%g) {axis = 1, k = <8>, largest = 1, sorted = 1} @"/TopK" op "TopK"
+  %v, %i = top_k(%g) {axis = 1, k = <8>, largest = 0, sorted = 1} @"/TopK" op "TopK"
   return %v as "v"
 }
 """

@@ -37,7 +37,7 @@ constexpr const char* kManyEdges = R"(graph g(%x: f32[n, 64]) {
   %z = matmul(%o, %u) @"Z"
   %m = mul(%z, %z) @"Square"
   %r = reshape(%m) {shape = <64*n>} @"R"
-  %a, %i = top_k(%r) {axis = 0, k = <1>, largest = 1, sorted = 1} @"Largest"
+  %a, %i = top_k(%r) {axis = 0, k = <1>, largest = 0, sorted = 1} @"Largest"
   %j = cast(%i) {to = f32} @"J"
   %y = add(%a, %j) @"Y"
   return %y as "y", %m as "m"
@@ -117,7 +117,7 @@ TEST(Account, LinesSayWhatBecameOfEachEdge) {
   const Explained explained(R"(graph g(%x: f32[n]) {
     %a = exp(%x) @"Exp"
     %b = neg(%a) @"Neg"
-    %v, %i = top_k(%b) {axis = 0, k = <1>, largest = 1, sorted = 1} @"TopK"
+    %v, %i = top_k(%b) {axis = 0, k = <1>, largest = 0, sorted = 1} @"TopK"
     return %v as "v"
   })");
   EXPECT_THAT(edge_log(explained.plan(), explained.sizes()).value(),

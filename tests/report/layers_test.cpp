@@ -23,7 +23,7 @@ std::string model(const std::vector<int>& widths, bool named = true) {
         i, i + 1, widths[i], scope);
   }
   return text + fmt::format(
-                    "%v, %i = top_k(%x{}) {{axis = 1, k = <8>, largest = 1, sorted = 1}}\n"
+                    "%v, %i = top_k(%x{}) {{axis = 1, k = <8>, largest = 0, sorted = 1}}\n"
                     "return %v as \"v\"\n}}",
                     widths.size());
 }

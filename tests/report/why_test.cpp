@@ -110,7 +110,7 @@ TEST(Why, WhatIsInNoKernel) {
     %b = transpose(%t) {permutation = [1, 0]} @"Back"
     %y = neg(%b) @"Neg"
     %r = reshape(%x) {shape = <4*n>} @"Reshape"
-    %s, %i = top_k(%r) {axis = 0, k = <1>, largest = 1, sorted = 1} @"Largest"
+    %s, %i = top_k(%r) {axis = 0, k = <1>, largest = 0, sorted = 1} @"Largest"
     return %y as "y", %s as "s", %i as "i"
   })");
   EXPECT_THAT(explained.why("Folded").happened, HasSubstr("depends on no input"));

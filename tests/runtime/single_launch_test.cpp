@@ -226,7 +226,7 @@ TEST(SingleLaunch, ServesSeveralCallersAtOnce) {
 TEST(SingleLaunch, TakesCallsAlong) {
   const std::string text = R"(graph g(%x: f32[n, 40]) {
     %a = tanh(%x)
-    %v, %i = top_k(%a) {axis = 1, k = <5>}
+    %v, %i = top_k(%a) {axis = 1, k = <5>, largest = 0}
     %e = exp(%v)
     %b = sigmoid(%x)
     %m = reduce_mean(%b) {axes = [1], keepdims = 1}

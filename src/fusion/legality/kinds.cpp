@@ -5,7 +5,7 @@
 namespace opweld {
 
 Legality check_kinds(const Group& producer, const Group& consumer) {
-  if (merged_kind(producer.kind, consumer.kind, producer.only_views)) return std::nullopt;
+  if (kind_together(producer, consumer)) return std::nullopt;
   return Refusal{ReasonCode::Domain,
                  fmt::format("no schedule holds {} followed by {}", to_string(producer.kind),
                              to_string(consumer.kind))};

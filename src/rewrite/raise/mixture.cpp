@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/builder.h"
+#include "ops/sort_by_group.h"
 #include "rewrite/match.h"
 #include "support/shape.h"
 
@@ -34,10 +35,11 @@ class Mixture {
 
   Expected<Value*> build(const Chosen& share) {
     Value* const flat = b_.reshape(choice_.indices(), {rows_});
-    OPWELD_TRY(Node* const sorted, ascending(flat));
-    Value* const order = sorted->result(1);
-    experts_ = sorted->result(0);
-    counts_ = counts_of(flat);
+    OPWELD_TRY(const GroupedRows grouped, sort_by_group(b_, flat, choice_.experts()));
+    Value* const order = grouped.order;
+    counts_ = grouped.counts;
+    // Only rows of constants ask for it.
+    experts_ = gather_rows(flat, order);
     const std::int64_t choices = choice_.choices();
     Value* const token =
         choices == 1 ? order
@@ -46,12 +48,11 @@ class Mixture {
     sorted_ = gather_rows(x, token);
     OPWELD_CHECK(b_.status());
     for (std::size_t step = 0; step < program_.steps.size(); ++step) OPWELD_CHECK(emit(step));
-    // The inverse of the order takes rows back to where the choices stand.
-    OPWELD_TRY(Node* const inverse, ascending(order));
     Value* const rows = done_.at(program_.steps.size() - 1);
     const Dim& columns = rows->shape()[1];
+    // Back to where the choices stand.
     Value* const apart =
-        b_.reshape(gather_rows(rows, inverse->result(1)), {tokens_, choices, columns});
+        b_.reshape(gather_rows(rows, grouped.place), {tokens_, choices, columns});
     Value* const weight = b_.reshape(weight_of(share), {tokens_, choices, 1});
     Value* const sum = b_.op("reduce_sum", {b_.binary("mul", apart, weight)},
                              {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
@@ -66,25 +67,6 @@ class Mixture {
   static Source routing_source(const Node& root) { return raised_source(root, "MixtureOfExperts"); }
 
   // ---- routing ----
-
-  // top_k of everything, least first: the values in order and where they stood.
-  Expected<Node*> ascending(Value* values) {
-    Value* const sorted =
-        b_.op("top_k", {values},
-              {{"axis", std::int64_t{0}}, {"k", Shape{rows_}}, {"largest", std::int64_t{0}}});
-    OPWELD_CHECK(b_.status());
-    return sorted->producer();
-  }
-
-  Value* counts_of(Value* flat) {
-    Value* const each = b_.op("iota", {},
-                              {{"shape", Shape{Dim(choice_.experts())}},
-                               {"axis", std::int64_t{0}},
-                               {"dtype", DType::I64}});
-    Value* const is = b_.binary("eq", b_.reshape(flat, {rows_, 1}), each);
-    return b_.op("reduce_sum", {b_.cast(is, DType::I64)},
-                 {{"axes", Ints{0}}, {"keepdims", std::int64_t{0}}});
-  }
 
   Value* gather_rows(Value* x, Value* which) {
     return b_.op("gather", {x, which}, {{"axis", std::int64_t{0}}});

@@ -13,6 +13,10 @@ Expected<LoweredKernel> lower_row(const Graph& group, const LowerOptions& option
                                   std::string name);
 Expected<LoweredKernel> lower_reduce(const Graph& group, const LowerOptions& options,
                                      std::string name);
+Expected<LoweredKernel> lower_sort(const Graph& group, const LowerOptions& options,
+                                   std::string name);
+// The sort_by_group of a group; null where there is none.
+const Node* find_sort(const Graph& group);
 Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& options,
                                        std::string name);
 Expected<LoweredKernel> lower_chain(const Graph& group, const LowerOptions& options,

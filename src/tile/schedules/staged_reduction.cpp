@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "ops/few_elements.h"
 #include "ops/op.h"
 #include "tile/schedules/reduction_recipe.h"
 #include "tile/schedules/scattered_output.h"
@@ -67,11 +68,26 @@ Status StagedReduction::classify(std::span<const Value* const> results) {
       row_outputs_.push_back({*kept, true});
     } else if (const auto dropped = output_over(result, row_shape(false))) {
       row_outputs_.push_back({*dropped, false});
+    } else if (const auto few = few_columns_of_rows(result)) {
+      row_outputs_.push_back(*few);
     } else {
       return fail("an output has neither the shape of the reduced tensor nor of its rows");
     }
   }
   return {};
+}
+
+// A few columns where a row was reduced, as those of a choice: computed one by one behind all
+// passes.
+std::optional<StagedReduction::RowOutput> StagedReduction::few_columns_of_rows(
+    const Value* result) const {
+  if (std::ranges::count(reduced_, true) != 1 || !reduced_.back()) return std::nullopt;
+  for (std::int64_t columns = 2; columns <= kFewElements; ++columns) {
+    Shape shape = row_shape(true);
+    shape.back() = columns;
+    if (const auto over = output_over(result, shape)) return RowOutput{*over, true, columns};
+  }
+  return std::nullopt;
 }
 
 Expected<StagedReduction> StagedReduction::analyze(const Graph& group) {
@@ -287,7 +303,10 @@ Status StagedReduction::emit(GroupLowering& lowering, std::span<const Expr> row_
     for (std::size_t axis = 0; axis < index.size(); ++axis) {
       if (shape[axis] == Dim(1)) index[axis] = lowering.math().constant(0);
     }
-    OPWELD_CHECK(lowering.store(row.output, index, options.where));
+    for (std::int64_t column = 0; column < row.columns; ++column) {
+      if (row.columns > 1) index.back() = lowering.math().constant(column);
+      OPWELD_CHECK(lowering.store(row.output, index, options.where));
+    }
   }
   return {};
 }

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -48,14 +49,17 @@ class StagedReduction {
               const Options& options);
 
  private:
+  // What is stored once for each row: a number, or a few of them side by side.
   struct RowOutput {
     DomainOutput output;
     bool keeps_axes;
+    std::int64_t columns = 1;  // with axes kept, on the last one
   };
 
   int level(const Value* value);
   Status add_reduction(const Node& node);
   Status classify(std::span<const Value* const> results);
+  std::optional<RowOutput> few_columns_of_rows(const Value* result) const;
   // Values computed by pass `stage` that a later pass reads again and that cost more than a load.
   std::vector<const Value*> values_to_keep(int stage) const;
   void collect_computed(const Value* value, int stage, std::vector<const Value*>& found) const;

@@ -9,6 +9,7 @@
 // has gate and value in fc1: alternating rows (swiglu_fusion 1) or one half after the other (2);
 // fc3 is the value where they are apart.
 #include "import/onnx/operators/table.h"
+#include "ops/sort_by_group.h"
 
 namespace opweld {
 namespace {
@@ -40,15 +41,14 @@ class Mixture {
     OPWELD_TRY(const Choice choice, choose());
     // The tokens' choices one after the other, and those in the order of their experts.
     Value* const flat = b_.reshape(choice.experts, {rows_});
-    OPWELD_TRY(Value* const order, ascending(flat));
-    Value* const token = b_.binary("div", order, b_.scalar(static_cast<double>(k_), DType::I64));
-    Value* const counts = counts_of(flat);
+    OPWELD_TRY(const GroupedRows rows, sort_by_group(b_, flat, c_.operand(kFc1)->shape()[0]));
+    Value* const chosen = b_.scalar(static_cast<double>(k_), DType::I64);
+    Value* const token = k_ == 1 ? rows.order : b_.binary("div", rows.order, chosen);
     Value* const sorted = gather_rows(x, token);
-    Value* const inner = activated(multiply(sorted, counts, first_layer()));
-    Value* const outer = multiply(inner, counts, layer(kFc2, kBias2));
-    // The inverse of the order takes rows back to where the choices stand.
-    OPWELD_TRY(Value* const place, ascending(order));
-    Value* const apart = b_.reshape(gather_rows(outer, place), {tokens_, k_, shape.back()});
+    Value* const inner = activated(multiply(sorted, rows.counts, first_layer()));
+    Value* const outer = multiply(inner, rows.counts, layer(kFc2, kBias2));
+    // Back to where the choices stand.
+    Value* const apart = b_.reshape(gather_rows(outer, rows.place), {tokens_, k_, shape.back()});
     Value* const weights = b_.reshape(choice.weights, {tokens_, k_, 1});
     return b_.reshape(sum(b_.binary("mul", apart, weights), 1, false), shape);
   }
@@ -68,24 +68,6 @@ class Mixture {
       best = b_.binary("div", best, sum(best, 1, true));
     }
     return Choice{experts, b_.cast(best, c_.operand(kX)->dtype())};
-  }
-
-  // The places of the elements from the least on, equals in order.
-  Expected<Value*> ascending(Value* values) {
-    Value* const sorted =
-        b_.op("top_k", {values},
-              {{"axis", std::int64_t{0}}, {"k", Shape{rows_}}, {"largest", std::int64_t{0}}});
-    OPWELD_CHECK(c_.status());
-    return sorted->producer()->result(1);
-  }
-
-  // How many rows each expert has.
-  Value* counts_of(Value* flat) {
-    const Dim experts = c_.operand(kFc1)->shape()[0];
-    Value* const each = b_.op(
-        "iota", {}, {{"shape", Shape{experts}}, {"axis", std::int64_t{0}}, {"dtype", DType::I64}});
-    Value* const is = b_.binary("eq", b_.reshape(flat, {rows_, 1}), each);
-    return sum(b_.cast(is, DType::I64), 0, false);
   }
 
   Value* gather_rows(Value* x, Value* which) {
