@@ -1,6 +1,8 @@
 #include "fusion/siblings.h"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "fusion/group_cost.h"
 
@@ -17,16 +19,25 @@ bool may_have_siblings(const Group& group) {
   return kind && !group.only_views;
 }
 
-// The kernels that read the value, in the order of their first nodes.
-std::vector<Group*> readers_of(const Value& value, Groups& groups) {
-  std::vector<Group*> readers;
-  for (const Use& use : value.uses()) {
-    Group* const group = groups.group_of(use.node);
-    if (!may_have_siblings(*group) || std::ranges::count(readers, group) > 0) continue;
-    readers.push_back(group);
+// A kernel, and what it reads of what its siblings read of.
+struct Reader {
+  Group* group;
+  const Value* value;
+};
+
+// The kernels that read one of the values, in the order of their first nodes.
+std::vector<Reader> readers_of(std::span<const Value* const> values, Groups& groups) {
+  std::vector<Reader> readers;
+  for (const Value* value : values) {
+    for (const Use& use : value->uses()) {
+      Group* const group = groups.group_of(use.node);
+      const bool is_known = std::ranges::count(readers, group, &Reader::group) > 0;
+      if (may_have_siblings(*group) && !is_known) readers.push_back({group, value});
+    }
   }
-  std::ranges::sort(
-      readers, {}, [&groups](const Group* group) { return groups.position(group->nodes.front()); });
+  std::ranges::sort(readers, {}, [&groups](const Reader& reader) {
+    return groups.position(reader.group->nodes.front());
+  });
   if (readers.size() > kMaxReaders) readers.resize(kMaxReaders);
   return readers;
 }
@@ -51,14 +62,17 @@ bool is_worthwhile(const Group& first, const Group& second, const Groups& groups
   return takes_no_longer(first, second, groups, smallest);
 }
 
-int merge_readers(const Value& value, const PlanOptions& options, Merging& merging) {
+int merge_readers(std::span<const Value* const> values, const PlanOptions& options,
+                  Merging& merging) {
   int merged = 0;
-  std::vector<Group*> readers = readers_of(value, merging.groups());
+  const std::vector<Reader> readers = readers_of(values, merging.groups());
   for (std::size_t i = 0; i < readers.size(); ++i) {
     for (std::size_t j = i + 1; j < readers.size(); ++j) {
-      if (!merging.may_be_siblings(*readers[i], *readers[j])) continue;
-      if (!is_worthwhile(*readers[i], *readers[j], merging.groups(), options)) continue;
-      if (!merging.merge_siblings(*readers[i], *readers[j], &value)) continue;
+      Group& first = *readers[i].group;
+      Group& second = *readers[j].group;
+      if (!merging.may_be_siblings(first, second)) continue;
+      if (!is_worthwhile(first, second, merging.groups(), options)) continue;
+      if (!merging.merge_siblings(first, second, readers[i].value)) continue;
       ++merged;
       break;  // the second one has both now
     }
@@ -66,17 +80,40 @@ int merge_readers(const Value& value, const PlanOptions& options, Merging& mergi
   return merged;
 }
 
+// What the kernel makes for others.
+std::vector<const Value*> outputs_of(const Group& maker, Groups& groups) {
+  std::vector<const Value*> outputs;
+  for (const Node* node : maker.nodes) {
+    for (int i = 0; i < node->num_results(); ++i) {
+      const auto& uses = node->result(i)->uses();
+      const bool leaves = std::ranges::any_of(
+          uses, [&](const Use& use) { return groups.group_of(use.node) != &maker; });
+      if (leaves) outputs.push_back(node->result(i));
+    }
+  }
+  return outputs;
+}
+
 }  // namespace
 
 int merge_siblings(const Graph& graph, const PlanOptions& options, Merging& merging) {
   if (options.rules == RuleSet::Linear) return 0;
   int merged = 0;
-  for (const Value* input : graph.inputs()) merged += merge_readers(*input, options, merging);
+  const auto merge_readers_of = [&](const Value* value) {
+    merged += merge_readers({&value, 1}, options, merging);
+  };
+  for (const Value* input : graph.inputs()) merge_readers_of(input);
   for (const Node* node : graph.nodes_in_order()) {
     if (node->op() == "constant") continue;
     for (int i = 0; i < node->num_results(); ++i) {
-      merged += merge_readers(*node->result(i), options, merging);
+      merge_readers_of(node->result(i));
     }
+  }
+  // Then those that read what one kernel makes, be it not the same: nobody waits for it longer.
+  for (const Group* maker : merging.groups().in_order()) {
+    if (maker->nodes.empty()) continue;  // it went into another
+    const std::vector<const Value*> outputs = outputs_of(*maker, merging.groups());
+    if (outputs.size() > 1) merged += merge_readers(outputs, options, merging);
   }
   return merged;
 }

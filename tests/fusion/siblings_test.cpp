@@ -49,6 +49,27 @@ TEST(Siblings, TwoStatisticsOfTheSameRowsAreOneKernel) {
             1U);
 }
 
+// Keys and values behind those that are kept: they come from one kernel, and are put there by one.
+TEST(Siblings, WhatOneKernelMakesIsPutInPlaceByOne) {
+  const auto text = [](const char* other) {
+    return fmt::format(R"(graph g(%x: f32[s, 64], %k: f32[p, 64], %v: f32[{}, 64]) {{
+      %w = constant {{value = f32[64, 128] random 1}}
+      %y = matmul(%x, %w)
+      %a = slice(%y) {{starts = <0, 0>, sizes = <s, 64>, steps = [1, 1]}}
+      %b = slice(%y) {{starts = <0, 64>, sizes = <s, 64>, steps = [1, 1]}}
+      %e = concat(%k, %a) {{axis = 0}}
+      %f = concat(%v, %b) {{axis = 0}}
+      return %e as "keys", %f as "values"
+    }})",
+                       other);
+  };
+  EXPECT_EQ(PlannedGraph(text("p")).plan().kernels.size(), 2U);
+  EXPECT_EQ(PlannedGraph(text("q")).plan().kernels.size(), 3U) << "of other lengths";
+  PlanSettings linear;
+  linear.rules = RuleSet::Linear;
+  EXPECT_EQ(PlannedGraph(text("p"), linear).plan().kernels.size(), 3U);
+}
+
 TEST(Siblings, WhatFeedsTheOtherByAWayAroundStaysApart) {
   // The second kernel waits for the call, which waits for the first.
   const PlannedGraph planned(R"(graph g(%x: f32[s, 8]) {
