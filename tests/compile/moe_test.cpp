@@ -15,15 +15,37 @@ namespace opweld::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::int64_t kWidth = 24;   // of a token
 constexpr std::int64_t kHidden = 20;  // of an expert
 constexpr std::int64_t kExperts = 6;
 constexpr std::int64_t kChosen = 2;
 
-// Stable sorting is top_k of everything, least first, which takes equals in order; the indices that
-// sort the order are its inverse.
-std::string block() {
+// How rows are sorted. By calls: stable sorting is top_k of everything, least first, which takes
+// equals in order; the indices that sort the order are its inverse.
+enum class Sorting : std::uint8_t { Calls, OneOperator };
+
+constexpr Sorting kSortings[] = {Sorting::Calls, Sorting::OneOperator};
+
+std::string order_by_calls() {
+  return fmt::format(R"(
+    %sorted, %order = top_k(%flat) {{axis = 0, k = <{0}*t>, largest = 0}}
+    %least, %place = top_k(%order) {{axis = 0, k = <{0}*t>, largest = 0}}
+    %column = reshape(%flat) {{shape = <{0}*t, 1>}}
+    %each = iota {{shape = <{1}>, axis = 0, dtype = i64}}
+    %is = eq(%column, %each)
+    %ones = cast(%is) {{to = i64}}
+    %counts = reduce_sum(%ones) {{axes = [0], keepdims = 0}})",
+                     kChosen, kExperts);
+}
+
+std::string block(Sorting sorting) {
+  const std::string order =
+      sorting == Sorting::Calls
+          ? order_by_calls()
+          : fmt::format("%order, %place, %counts = sort_by_group(%flat) {{groups = <{}>}}",
+                        kExperts);
   return fmt::format(R"(graph moe(%x: f32[t, {0}], %router: f32[{0}, {2}]) {{
     %up = constant {{value = f32[{2}, {0}, {4}] random 5}}
     %down = constant {{value = f32[{2}, {1}, {0}] random 6}}
@@ -34,15 +56,10 @@ std::string block() {
     %weights = div(%best, %total)
 
     %flat = reshape(%experts) {{shape = <{3}*t>}}
-    %sorted, %order = top_k(%flat) {{axis = 0, k = <{3}*t>, largest = 0}}
+    {5}
     %chosen = constant {{value = i64[] {{{3}}}}}
     %token = div(%order, %chosen)
     %rows = gather(%x, %token) {{axis = 0}}
-    %column = reshape(%flat) {{shape = <{3}*t, 1>}}
-    %each = iota {{shape = <{2}>, axis = 0, dtype = i64}}
-    %is = eq(%column, %each)
-    %ones = cast(%is) {{to = i64}}
-    %counts = reduce_sum(%ones) {{axes = [0], keepdims = 0}}
 
     %both = grouped_matmul(%rows, %up, %counts) @"experts.up"
     %g = slice(%both) {{starts = <0, 0>, sizes = <{3}*t, {1}>, steps = [1, 1]}}
@@ -51,7 +68,6 @@ std::string block() {
     %h = mul(%a, %u)
     %out = grouped_matmul(%h, %down, %counts) @"experts.down"
 
-    %least, %place = top_k(%order) {{axis = 0, k = <{3}*t>, largest = 0}}
     %back = gather(%out, %place) {{axis = 0}}
     %apart = reshape(%back) {{shape = <t, {3}, {0}>}}
     %w = reshape(%weights) {{shape = <t, {3}, 1>}}
@@ -59,11 +75,11 @@ std::string block() {
     %y = reduce_sum(%weighted) {{axes = [1], keepdims = 0}}
     return %y as "y", %counts as "counts"
   }})",
-                     kWidth, kHidden, kExperts, kChosen, 2 * kHidden);
+                     kWidth, kHidden, kExperts, kChosen, 2 * kHidden, order);
 }
 
 std::vector<Tensor> inputs_of(std::int64_t tokens) {
-  const Graph graph = parse_graph(block()).value();
+  const Graph graph = parse_graph(block(Sorting::OneOperator)).value();
   std::vector<Tensor> inputs;
   for (const Value* input : graph.inputs()) {
     inputs.push_back(random_tensor(input->type(),
@@ -76,7 +92,7 @@ std::vector<Tensor> inputs_of(std::int64_t tokens) {
 // The weights of the experts: up, then down.
 std::vector<Tensor> weights() {
   std::vector<Tensor> tensors;
-  const Graph graph = parse_graph(block()).value();
+  const Graph graph = parse_graph(block(Sorting::OneOperator)).value();
   for (const auto& node : graph.nodes()) {
     if (node->op() != "constant" || node->result()->rank() != 3) continue;
     tensors.push_back(node->attributes().tensor("value"));
@@ -145,76 +161,98 @@ Mixture mixture_by_loops(const std::vector<Tensor>& inputs) {
   return result;
 }
 
-Executable compiled(FusionLevel level, bool strict, int threads) {
+Executable compiled(Sorting sorting, FusionLevel level, bool strict, int threads) {
   CompileOptions options;
   options.level = level;
   options.strict = strict;
   options.threads = threads;
   options.verify_passes = true;
-  auto result = compile(parse_graph(block()).value(), options);
+  auto result = compile(parse_graph(block(sorting)).value(), options);
   EXPECT_TRUE(result) << result.error().message;
   return std::move(result->executable);
 }
 
+void expect_mixture(Sorting sorting, FusionLevel level) {
+  Executable executable = compiled(sorting, level, false, 2);
+  for (const std::int64_t tokens : {0, 1, 2, 7, 33, 130}) {
+    const std::vector<Tensor> inputs = inputs_of(tokens);
+    const auto results = executable.run(inputs);
+    ASSERT_TRUE(results) << results.error().message;
+    const Mixture mixture = mixture_by_loops(inputs);
+    for (std::size_t e = 0; e < mixture.counts.size(); ++e) {
+      ASSERT_EQ((*results)[1].get_int(static_cast<std::int64_t>(e)), mixture.counts[e]);
+    }
+    Tensor expected = Tensor::allocate(DType::F64, {tokens, kWidth}).value();
+    for (std::size_t i = 0; i < mixture.y.size(); ++i) {
+      expected.set_double(static_cast<std::int64_t>(i), mixture.y[i]);
+    }
+    const Comparison same =
+        compare_strictly((*results)[0], expected, default_tolerance(DType::F32));
+    EXPECT_TRUE(same.equal) << tokens << " tokens: " << same.message;
+  }
+}
+
 TEST(MixtureOfExperts, IsWhatALoopOverTokensGives) {
-  for (const FusionLevel level : {FusionLevel::None, FusionLevel::Ops, FusionLevel::Auto}) {
-    Executable executable = compiled(level, false, 2);
-    for (const std::int64_t tokens : {0, 1, 2, 7, 33, 130}) {
-      const std::vector<Tensor> inputs = inputs_of(tokens);
-      const auto results = executable.run(inputs);
-      ASSERT_TRUE(results) << results.error().message;
-      const Mixture mixture = mixture_by_loops(inputs);
-      for (std::size_t e = 0; e < mixture.counts.size(); ++e) {
-        ASSERT_EQ((*results)[1].get_int(static_cast<std::int64_t>(e)), mixture.counts[e]);
-      }
-      Tensor expected = Tensor::allocate(DType::F64, {tokens, kWidth}).value();
-      for (std::size_t i = 0; i < mixture.y.size(); ++i) {
-        expected.set_double(static_cast<std::int64_t>(i), mixture.y[i]);
-      }
-      const Comparison same =
-          compare_strictly((*results)[0], expected, default_tolerance(DType::F32));
-      EXPECT_TRUE(same.equal) << tokens << " tokens: " << same.message;
+  for (const Sorting sorting : kSortings) {
+    for (const FusionLevel level : {FusionLevel::None, FusionLevel::Ops, FusionLevel::Auto}) {
+      expect_mixture(sorting, level);
     }
   }
 }
 
 TEST(MixtureOfExperts, DoesNotDependOnFusionInStrictNorOnThreads) {
-  Executable unfused = compiled(FusionLevel::None, true, 2);
-  Executable one = compiled(FusionLevel::Auto, true, 1);
-  Executable three = compiled(FusionLevel::Auto, true, 3);
-  for (const std::int64_t tokens : {1, 33, 130}) {
-    const std::vector<Tensor> inputs = inputs_of(tokens);
-    const Tensor expected = unfused.run(inputs).value()[0];
-    EXPECT_TRUE(identical(one.run(inputs).value()[0], expected));
-    EXPECT_TRUE(identical(three.run(inputs).value()[0], expected));
+  for (const Sorting sorting : kSortings) {
+    Executable unfused = compiled(sorting, FusionLevel::None, true, 2);
+    Executable one = compiled(sorting, FusionLevel::Auto, true, 1);
+    Executable three = compiled(sorting, FusionLevel::Auto, true, 3);
+    for (const std::int64_t tokens : {1, 33, 130}) {
+      const std::vector<Tensor> inputs = inputs_of(tokens);
+      const Tensor expected = unfused.run(inputs).value()[0];
+      EXPECT_TRUE(identical(one.run(inputs).value()[0], expected));
+      EXPECT_TRUE(identical(three.run(inputs).value()[0], expected));
+    }
   }
 }
 
 // Calls among kernels whose work hangs on what the calls found, all handed over at once.
-TEST(MixtureOfExperts, RunsInASingleLaunch) {
-  for (const FusionLevel level : {FusionLevel::None, FusionLevel::Auto}) {
-    Executable executable = compiled(level, false, 3);
-    RunOptions options;
-    options.single_launch = true;
-    for (const std::int64_t tokens : {0, 1, 7, 130}) {
-      const std::vector<Tensor> inputs = inputs_of(tokens);
-      const auto apart = executable.run(inputs).value();
-      for (int round = 0; round < 10; ++round) {
-        RunStats stats;
-        const auto together = executable.run(inputs, &stats, options).value();
-        EXPECT_EQ(stats.launches, 1);
-        for (std::size_t i = 0; i < apart.size(); ++i) {
-          EXPECT_TRUE(identical(together[i], apart[i])) << tokens << " tokens, output " << i;
-        }
+void expect_one_launch(Sorting sorting, FusionLevel level) {
+  Executable executable = compiled(sorting, level, false, 3);
+  RunOptions options;
+  options.single_launch = true;
+  for (const std::int64_t tokens : {0, 1, 7, 130}) {
+    const std::vector<Tensor> inputs = inputs_of(tokens);
+    const auto apart = executable.run(inputs).value();
+    for (int round = 0; round < 10; ++round) {
+      RunStats stats;
+      const auto together = executable.run(inputs, &stats, options).value();
+      EXPECT_EQ(stats.launches, 1);
+      for (std::size_t i = 0; i < apart.size(); ++i) {
+        EXPECT_TRUE(identical(together[i], apart[i])) << tokens << " tokens, output " << i;
       }
     }
   }
 }
 
-TEST(MixtureOfExperts, TheGateIsInTheKernelOfItsProducts) {
-  const std::string plan = to_text(compiled(FusionLevel::Auto, false, 1).plan());
-  EXPECT_THAT(plan, HasSubstr("contract: grouped_matmul + slice + slice + silu + mul\n")) << plan;
+TEST(MixtureOfExperts, RunsInASingleLaunch) {
+  for (const Sorting sorting : kSortings) {
+    for (const FusionLevel level : {FusionLevel::None, FusionLevel::Auto}) {
+      expect_one_launch(sorting, level);
+    }
+  }
+}
+
+// The router with its choice, the order, both stages of the experts with the look-up of their rows
+// and the gate, and the sum; nothing is called.
+TEST(MixtureOfExperts, IsAFewKernels) {
+  const std::string plan =
+      to_text(compiled(Sorting::OneOperator, FusionLevel::Auto, false, 1).plan());
+  EXPECT_THAT(plan, HasSubstr("contract: div + gather + grouped_matmul + slice + slice + silu + "
+                              "mul\n"))
+      << plan;
   EXPECT_THAT(plan, HasSubstr("contract: grouped_matmul\n")) << plan;
+  EXPECT_THAT(plan, HasSubstr("reduce: sort_by_group\n")) << plan;
+  EXPECT_THAT(plan, HasSubstr("map: gather + reshape + mul + reduce_sum\n")) << plan;
+  EXPECT_THAT(plan, Not(HasSubstr("extern"))) << plan;
 }
 
 }  // namespace

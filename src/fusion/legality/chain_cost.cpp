@@ -18,11 +18,17 @@
 //     rows * multiply seconds of a row >= kCover * weight bytes / bandwidth of a core
 //
 // which is linear in the rows of a task: a limit for known sizes, a plan's condition for others.
+//
+// It is not asked of matmuls that kernels apart could not share out either: with as few columns as a
+// router of a mixture of experts has, one task goes through all weights in any case.
 #include <algorithm>
 #include <cmath>
 
+#include "fusion/boundary.h"
 #include "fusion/cost.h"
 #include "fusion/legality/legality.h"
+#include "ops/op.h"
+#include "ops/stored_weights.h"
 
 namespace opweld {
 
@@ -61,11 +67,33 @@ bool has_enough(const Dim& rows, const TaskTimes& times, const PlanOptions& opti
   return false;
 }
 
+Kernel kernel_alone(Node& matmul) {
+  Kernel kernel;
+  kernel.kind = KernelKind::Contract;
+  for (const Value* operand : matmul.operands()) {
+    Node* const made_by = operand == nullptr ? nullptr : operand->producer();
+    if (made_by != nullptr && is_weight_prologue(*made_by)) kernel.nodes.push_back(made_by);
+  }
+  kernel.nodes.push_back(&matmul);
+  find_boundary(kernel);
+  return kernel;
+}
+
+// Whether some matmul of the chain, by itself and of one row, would have several tasks.
+bool could_share_out_weights(const Kernel& chain, const PlanOptions& options) {
+  return std::ranges::any_of(chain.nodes, [&](Node* node) {
+    const FusionTrait trait = op_def(*node).trait;
+    if (trait != FusionTrait::Contract) return trait == FusionTrait::Attention;
+    const auto alone = options.oracle(kernel_alone(*node));
+    return !alone || nominal_value(alone->pressure.tasks, kSmallest) > 1;
+  });
+}
+
 // Absent where nothing is known of the kernel, or nothing is computed, or it does not matter.
 std::optional<TaskTimes> times_of(const Kernel& kernel, const KernelEstimate& estimate,
                                   const PlanOptions& options) {
   const Target& target = *options.target;
-  if (options.chains_of_any_rows) return std::nullopt;
+  if (options.chains_of_any_rows || !could_share_out_weights(kernel, options)) return std::nullopt;
   // Where there are rows for every core, tasks differ in nothing but how many rows they have.
   const Bindings sizes = kernel_bindings(kernel, kMany);
   const auto work = estimate.work(sizes);
