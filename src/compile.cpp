@@ -167,10 +167,9 @@ class Compiler {
     asking.draft = true;
     asking.memory = &lowering_memory_;
     planning.oracle = remembered([this, asking](const Graph& group, KernelKind kind) {
-      return tile::lower(group, kind, asking, "group")
-          .map([this](tile::LoweredKernel kernel) {
-            return tile::estimate(std::move(kernel), target_);
-          });
+      return tile::lower(group, kind, asking, "group").map([this](tile::LoweredKernel kernel) {
+        return tile::estimate(std::move(kernel), target_);
+      });
     });
     OPWELD_TRY(auto plans, kept_or_new_plans(graph, planning));
     for (FusionPlan& plan : plans) versions.push_back({std::move(plan), {}});
@@ -308,9 +307,9 @@ class Compiler {
                                      kernel.nodes.front()->display_name(), executable.why_call));
       }
       const bool is_tunable = tunable_.size() > tunable_before;
-      lowered_.emplace(parts, LoweredBefore{kernel.kind, executable,
-                                            is_tunable ? std::optional(tunable_.back())
-                                                       : std::nullopt});
+      lowered_.emplace(parts,
+                       LoweredBefore{kernel.kind, executable,
+                                     is_tunable ? std::optional(tunable_.back()) : std::nullopt});
       version.kernels.push_back(std::move(executable));
     }
     return {};

@@ -10,8 +10,8 @@ namespace opweld {
 void find_boundary(Kernel& kernel);
 
 // FusionPlan::bytes_read() and bytes_written() for sizes that are known, and what the kernel's
-// constants are long. A symbol that the sizes lack is an error, and so is a tensor that is too large
-// to be counted.
+// constants are long. A symbol that the sizes lack is an error, and so is a tensor that is too
+// large to be counted.
 struct BoundaryBytes {
   double read = 0;
   double written = 0;

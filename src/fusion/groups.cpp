@@ -49,9 +49,8 @@ bool looks_up_rows_for(const Group& producer, const Group& consumer) {
 }  // namespace
 
 std::optional<KernelKind> kind_together(const Group& producer, const Group& consumer) {
-  const bool is_read_in_place =
-      producer.only_views ||
-      (consumer.kind == KernelKind::Contract && looks_up_rows_for(producer, consumer));
+  const bool is_read_in_place = producer.only_views || (consumer.kind == KernelKind::Contract &&
+                                                        looks_up_rows_for(producer, consumer));
   return merged_kind(producer.kind, consumer.kind, is_read_in_place);
 }
 

@@ -30,8 +30,7 @@ void Merging::join_producers(Node& node, const Scope& scope) {
 
 Legality Merging::try_merge(Group& producer, Group& consumer, const Value* value, Asking asking) {
   if (Legality refusal = check_groups(producer, consumer)) return refusal;
-  return check_and_merge(producer, consumer, value,
-                         *kind_together(producer, consumer), asking);
+  return check_and_merge(producer, consumer, value, *kind_together(producer, consumer), asking);
 }
 
 bool Merging::may_be_siblings(const Group& first, const Group& second) const {

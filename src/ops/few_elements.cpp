@@ -155,9 +155,8 @@ class Combination {
     Shape sizes = x_->shape();
     starts[axis_] = i;
     sizes[axis_] = 1;
-    Value* const slice =
-        b_.op("slice", {x_},
-              {{"starts", starts}, {"sizes", sizes}, {"steps", Ints(starts.size(), 1)}});
+    Value* const slice = b_.op(
+        "slice", {x_}, {{"starts", starts}, {"sizes", sizes}, {"steps", Ints(starts.size(), 1)}});
     Value* const here = slice == nullptr ? nullptr : b_.reshape(slice, node_.result()->shape());
     if (here == nullptr) return nullptr;  // an error that status() has
     const bool half = here->dtype() == DType::F16 || here->dtype() == DType::BF16;

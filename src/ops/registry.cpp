@@ -14,13 +14,13 @@ namespace {
 
 // Every family of operators; a new family is one line here and one in families.h.
 constexpr OpFamily* kFamilies[] = {
-    activation_ops, arg_reduce_ops,     arithmetic_ops,   attention_ops, bitcast_ops,
-    cast_ops,       comparison_ops,     concat_ops,       cumsum_ops,    expand_ops,
-    gather_ops,     grouped_matmul_ops, logic_ops,        math_ops,      matmul_ops,
-    nonzero_ops,    norm_ops,           one_hot_ops,      pad_ops,       range_ops,
-    rectifier_ops,  reduce_ops,         reshape_ops,      rope_ops,      scatter_ops,
-    select_ops,     slice_ops,          softmax_ops,      sort_by_group_ops, source_ops,
-    tile_ops,       top_k_ops,          transpose_ops,    trigonometry_ops,
+    activation_ops, arg_reduce_ops,     arithmetic_ops, attention_ops,     bitcast_ops,
+    cast_ops,       comparison_ops,     concat_ops,     cumsum_ops,        expand_ops,
+    gather_ops,     grouped_matmul_ops, logic_ops,      math_ops,          matmul_ops,
+    nonzero_ops,    norm_ops,           one_hot_ops,    pad_ops,           range_ops,
+    rectifier_ops,  reduce_ops,         reshape_ops,    rope_ops,          scatter_ops,
+    select_ops,     slice_ops,          softmax_ops,    sort_by_group_ops, source_ops,
+    tile_ops,       top_k_ops,          transpose_ops,  trigonometry_ops,
 };
 
 struct Registry {

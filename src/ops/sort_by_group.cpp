@@ -7,10 +7,11 @@
 //   counts [E]  how many rows each group has
 //
 // groups [R] says of which group each row is, in [0, E); another number is an error of the run.
+#include "ops/sort_by_group.h"
+
 #include "ops/families.h"
 #include "ops/infer_helpers.h"
 #include "ops/size_rules.h"
-#include "ops/sort_by_group.h"
 
 namespace opweld {
 namespace {

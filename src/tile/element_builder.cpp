@@ -29,8 +29,7 @@ Expected<Expr> ElementBuilder::element(const Value* value, std::span<const Expr>
   return result;
 }
 
-std::optional<Expr> ElementBuilder::emitted(const Value* value,
-                                            std::span<const Expr> index) const {
+std::optional<Expr> ElementBuilder::emitted(const Value* value, std::span<const Expr> index) const {
   const auto newest = newest_.find(value);
   if (newest == newest_.end()) return std::nullopt;
   for (std::size_t i = newest->second; i != kNone; i = emitted_[i].previous) {

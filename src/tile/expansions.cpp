@@ -32,7 +32,8 @@ bool is_of(const std::vector<std::optional<TensorType>>& types, const Node& node
   });
 }
 
-// Copies the body's nodes in front of the node, to read what the node reads; returns what they make.
+// Copies the body's nodes in front of the node, to read what the node reads; returns what they
+// make.
 std::vector<Value*> inlined(const Graph& body, Graph& group, Node& node) {
   std::unordered_map<const Value*, Value*> copies;
   std::size_t input = 0;

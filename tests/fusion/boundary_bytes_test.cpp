@@ -28,7 +28,8 @@ TEST(BoundaryBytes, AreWhatTheExpressionsComeTo) {
       settings.search = false;
       const PlannedGraph planned(RandomModel(seed).make(), settings);
       for (const Kernel& kernel : planned.plan().kernels) {
-        for (const Bindings& sizes : {Bindings{{"m", 48}, {"n", 160}}, Bindings{{"m", 1}, {"n", 1}}}) {
+        for (const Bindings& sizes :
+             {Bindings{{"m", 48}, {"n", 160}}, Bindings{{"m", 1}, {"n", 1}}}) {
           expect_counted_alike(kernel, sizes);
         }
       }

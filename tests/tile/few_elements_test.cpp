@@ -211,9 +211,8 @@ TEST(FewElements, SumsBehindAChoiceAreThoseOfAKernelOfTheirOwn) {
 }
 
 TEST(FewElements, OtherChoicesStayCalls) {
-  for (const char* attributes :
-       {"axis = 1, k = <9>", "axis = 1, k = <2>, largest = 0", "axis = 0, k = <2>",
-        "axis = 1, k = <m>", "axis = 1, k = <0>"}) {
+  for (const char* attributes : {"axis = 1, k = <9>", "axis = 1, k = <2>, largest = 0",
+                                 "axis = 0, k = <2>", "axis = 1, k = <m>", "axis = 1, k = <0>"}) {
     const GroupRunner group(fmt::format(R"(graph g(%x: f32[12, 12], %y: f32[m]) {{
       %v, %i = top_k(%x) {{{}}}
       return %v as "v", %i as "i"
@@ -251,8 +250,9 @@ TEST(FewElements, AFewWithNanAndInfinities) {
     return %s as "s", %m as "m", %q as "t"
   })",
                           KernelKind::Map);
-  group.check({rows(DType::F32, 5, {kNan, 1, kInfinity, -kInfinity, 0, 2, kNan, 1, 1, -0.0, 1, 1,
-                                    -kInfinity, -kInfinity, 0})});
+  group.check({rows(
+      DType::F32, 5,
+      {kNan, 1, kInfinity, -kInfinity, 0, 2, kNan, 1, 1, -0.0, 1, 1, -kInfinity, -kInfinity, 0})});
 }
 
 // Halves are added up in f32 and rounded once, strict or not.

@@ -140,30 +140,24 @@ TEST_F(LoweringMemoryTest, DraftsAreEstimatedAsKernelsAre) {
   }
 }
 
-// Blocks of rows and columns that are known must be those that the symbols come to.
+// Blocks of rows that are known must be those that the symbols come to.
 TEST(ChainShares, OfSymbolsComeToThoseOfNumbers) {
   const Dim s = Dim::symbol("s");
   ChainShares shares;
   for (const std::int64_t cores : {1, 2, 16}) {
-    ChainSizes sizes{s, cores, 48, 6};
-    sizes.columns = 640;
-    sizes.tile_columns = 64;
-    sizes.block_columns = 256;
+    const ChainSizes sizes{s, cores, 48, 6};
     for (const std::int64_t rows : {1, 5, 6, 48, 49, 96, 97, 1000}) {
       const Bindings bindings = {{"s", rows}};
       ChainSizes known = sizes;
       known.rows = rows;
-      const ChainBlocks blocks = shares.blocks(sizes);
-      const ChainBlocks numbers = shares.blocks(known);
+      const RowBlocks blocks = shares.row_blocks(sizes);
+      const RowBlocks numbers = shares.row_blocks(known);
       EXPECT_EQ(blocks.rows.evaluate(bindings).value(), numbers.rows.constant());
-      EXPECT_EQ(blocks.row_blocks.evaluate(bindings).value(), numbers.row_blocks.constant());
-      EXPECT_EQ(blocks.columns.evaluate(bindings).value(), numbers.columns.constant());
-      EXPECT_EQ(blocks.column_blocks.evaluate(bindings).value(),
-                numbers.column_blocks.constant());
+      EXPECT_EQ(blocks.count.evaluate(bindings).value(), numbers.count.constant());
       // All is covered, by blocks of whole tiles.
-      EXPECT_GE(*numbers.rows.constant() * *numbers.row_blocks.constant(), rows);
-      EXPECT_GE(*numbers.columns.constant() * *numbers.column_blocks.constant(), 640);
-      EXPECT_EQ(*numbers.columns.constant() % 64, 0);
+      EXPECT_GE(*numbers.rows.constant() * *numbers.count.constant(), rows);
+      EXPECT_LE(*numbers.rows.constant(), 48);
+      EXPECT_EQ(*numbers.rows.constant() % 6, 0);
       const RowShares row_shares = shares.row_shares(sizes);
       const std::int64_t share = row_shares.rows_per_task.evaluate(bindings).value();
       const std::int64_t tasks = row_shares.tasks.evaluate(bindings).value();

@@ -76,9 +76,9 @@ TEST(SortSchedule, NoGroupsHaveNoRows) {
 
 TEST(SortSchedule, ARowOfNoGroupFailsTheRun) {
   const GroupRunner group(sorting("i64", 4), KernelKind::Reduce);
-  for (const std::int64_t wrong : {std::int64_t{4}, std::int64_t{-1}, std::int64_t{1} << 40,
-                                   std::numeric_limits<std::int64_t>::min(),
-                                   std::numeric_limits<std::int64_t>::max()}) {
+  for (const std::int64_t wrong :
+       {std::int64_t{4}, std::int64_t{-1}, std::int64_t{1} << 40,
+        std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
     const auto result = group.run({groups_of(DType::I64, {0, 3, wrong, 1})});
     ASSERT_FALSE(result);
     EXPECT_THAT(result.error().message,

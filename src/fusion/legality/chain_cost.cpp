@@ -19,8 +19,8 @@
 //
 // which is linear in the rows of a task: a limit for known sizes, a plan's condition for others.
 //
-// It is not asked of matmuls that kernels apart could not share out either: with as few columns as a
-// router of a mixture of experts has, one task goes through all weights in any case.
+// It is not asked of matmuls that kernels apart could not share out either: with as few columns as
+// a router of a mixture of experts has, one task goes through all weights in any case.
 #include <algorithm>
 #include <cmath>
 

@@ -51,8 +51,7 @@ class Mixture {
     Value* const rows = done_.at(program_.steps.size() - 1);
     const Dim& columns = rows->shape()[1];
     // Back to where the choices stand.
-    Value* const apart =
-        b_.reshape(gather_rows(rows, grouped.place), {tokens_, choices, columns});
+    Value* const apart = b_.reshape(gather_rows(rows, grouped.place), {tokens_, choices, columns});
     Value* const weight = b_.reshape(weight_of(share), {tokens_, choices, 1});
     Value* const sum = b_.op("reduce_sum", {b_.binary("mul", apart, weight)},
                              {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});

@@ -26,8 +26,8 @@ struct RowBlocks {
 };
 RowBlocks row_blocks(const ChainSizes& sizes);
 
-// Shares of rows of equal size, as many for every core. A few rows beyond whole tiles take less than
-// one more tile, and all wait for the task that has most.
+// Shares of rows of equal size, as many for every core. A few rows beyond whole tiles take less
+// than one more tile, and all wait for the task that has most.
 struct RowShares {
   Dim share;  // 0 where there are no rows
   Dim rows_per_task;

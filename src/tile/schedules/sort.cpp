@@ -47,9 +47,7 @@ class SortEmitter {
   }
 
  private:
-  Expr size_of(Expr group) {
-    return program_.load(program_.at(size_, {group}), kNoExpr, "size");
-  }
+  Expr size_of(Expr group) { return program_.load(program_.at(size_, {group}), kNoExpr, "size"); }
 
   // Rows whose group there is.
   Status each_row(const std::function<Status(Expr row, Expr group)>& body) {
@@ -57,12 +55,12 @@ class SortEmitter {
       const Expr at[] = {row};
       OPWELD_TRY(const Expr given, lowering_.elements().element(node_.operand(0), at));
       const Expr group = program_.map(exprs_.convert(given, DType::I64), "group");
-      const Expr exists = exprs_.binary(
-          ExprKind::And, exprs_.binary(ExprKind::Le, exprs_.integer(0), group),
-          exprs_.binary(ExprKind::Lt, group, lowering_.math().size(groups_)));
-      program_.check(
-          exists, fmt::format("{} '{}': {}", node_.op(), node_.display_name(), kNoSuchGroup),
-          {{"row", row}, {"group", group}, {"groups", lowering_.math().size(groups_)}});
+      const Expr exists =
+          exprs_.binary(ExprKind::And, exprs_.binary(ExprKind::Le, exprs_.integer(0), group),
+                        exprs_.binary(ExprKind::Lt, group, lowering_.math().size(groups_)));
+      program_.check(exists,
+                     fmt::format("{} '{}': {}", node_.op(), node_.display_name(), kNoSuchGroup),
+                     {{"row", row}, {"group", group}, {"groups", lowering_.math().size(groups_)}});
       Status status;
       program_.when(exists, [&]() { status = body(row, group); });
       return status;
