@@ -127,6 +127,7 @@ void Groups::restore(std::span<const Group> groups) {
 
 std::vector<Node*> Groups::union_of(const Group& a, const Group& b) const {
   std::vector<Node*> nodes;
+  nodes.reserve(a.nodes.size() + b.nodes.size());
   std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
              std::back_inserter(nodes),
              [&](const Node* left, const Node* right) { return position(left) < position(right); });
@@ -134,7 +135,11 @@ std::vector<Node*> Groups::union_of(const Group& a, const Group& b) const {
 }
 
 void Groups::merge(Group& producer, Group& consumer, KernelKind kind) {
-  consumer.nodes = union_of(producer, consumer);
+  merge(producer, consumer, kind, union_of(producer, consumer));
+}
+
+void Groups::merge(Group& producer, Group& consumer, KernelKind kind, std::vector<Node*> nodes) {
+  consumer.nodes = std::move(nodes);
   consumer.kind = kind;
   consumer.only_views = consumer.only_views && producer.only_views;
   for (const Node* node : producer.nodes) place_of(node).group = &consumer;

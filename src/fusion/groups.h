@@ -41,6 +41,8 @@ class Groups {
   [[nodiscard]] std::vector<Node*> union_of(const Group& a, const Group& b) const;
   // The consumer takes over the producer's nodes.
   void merge(Group& producer, Group& consumer, KernelKind kind);
+  // The same where the union of their nodes has been found.
+  void merge(Group& producer, Group& consumer, KernelKind kind, std::vector<Node*> nodes);
   // Every node of these groups in one of its own again.
   void dissolve(std::span<Group* const> groups);
   // The same nodes grouped as they were when the groups were copied.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusion/node_key.h"
 #include "fusion/structure.h"
 
 namespace opweld {
@@ -14,30 +15,16 @@ namespace {
 
 using Answer = Expected<KernelEstimate>;
 
-// A kernel by the very nodes and outputs, from which all else of it follows: its kind, its nodes, a
-// null, and its outputs.
-using Parts = std::vector<std::uintptr_t>;
-
-Parts parts_of(const Kernel& kernel) {
-  Parts parts;
-  parts.reserve(kernel.nodes.size() + kernel.outputs.size() + 2);
-  parts.push_back(static_cast<std::uintptr_t>(kernel.kind));
-  for (const Node* node : kernel.nodes) parts.push_back(reinterpret_cast<std::uintptr_t>(node));
-  parts.push_back(0);
-  for (const Value* output : kernel.outputs) {
-    parts.push_back(reinterpret_cast<std::uintptr_t>(output));
-  }
-  return parts;
+// All else of a kernel follows from its kind, its nodes and its outputs.
+NodeKey key_of(const Kernel& kernel) {
+  NodeKey key;
+  key.reserve(kernel.nodes.size() + kernel.outputs.size() + 2);
+  key.push_back(static_cast<std::uintptr_t>(kernel.kind));
+  append_to(key, kernel.nodes);
+  key.push_back(0);
+  append_to(key, kernel.outputs);
+  return key;
 }
-
-struct PartsHash {
-  std::size_t operator()(const Parts& parts) const {
-    // Fowler, Noll and Vo, FNV-1a, by whole numbers; the lowest bits of addresses are all alike.
-    std::uint64_t hash = 0xcbf29ce484222325;
-    for (const std::uintptr_t each : parts) hash = (hash ^ (each >> 4) ^ each) * 0x100000001b3;
-    return hash;
-  }
-};
 
 struct Memory {
   GroupOracle oracle;
@@ -45,7 +32,7 @@ struct Memory {
   std::unordered_map<Structures::Key, std::shared_ptr<const Answer>, StructureHash> answers;
   // The same by the very nodes: plans for several sizes are made of the same kernels for the most
   // part, and a search comes back to each of its kernels.
-  std::unordered_map<Parts, std::shared_ptr<const Answer>, PartsHash> asked;
+  std::unordered_map<NodeKey, std::shared_ptr<const Answer>, NodeKeyHash> asked;
 };
 
 using WorkAt = std::function<Expected<Work>(const Bindings& sizes)>;
@@ -77,7 +64,7 @@ KernelOracle remembered(GroupOracle oracle) {
   const auto memory = std::make_shared<Memory>();
   memory->oracle = std::move(oracle);
   return [memory](const Kernel& kernel) -> Answer {
-    std::shared_ptr<const Answer>& known = memory->asked[parts_of(kernel)];
+    std::shared_ptr<const Answer>& known = memory->asked[key_of(kernel)];
     if (known == nullptr) known = answer(*memory, kernel);
     return *known;
   };

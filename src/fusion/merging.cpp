@@ -50,12 +50,29 @@ bool Merging::merge_statistics(Group& matmul, Group& reductions, const Value* va
          !check_and_merge(matmul, reductions, value, KernelKind::Contract, Asking::Always);
 }
 
+const Kernel& Merging::merged(const Group& producer, const Group& consumer, KernelKind kind) {
+  constexpr std::size_t kMostRemembered = 4096;
+  if (merged_.size() >= kMostRemembered) merged_.clear();
+  NodeKey key;
+  key.reserve(producer.nodes.size() + consumer.nodes.size() + 2);
+  key.push_back(static_cast<std::uintptr_t>(kind));
+  append_to(key, producer.nodes);
+  key.push_back(0);
+  append_to(key, consumer.nodes);
+  const auto [known, is_new] = merged_.try_emplace(std::move(key));
+  Kernel& kernel = known->second;
+  if (is_new) {
+    kernel.kind = kind;
+    kernel.nodes = groups_.union_of(producer, consumer);
+    find_boundary(kernel);
+  }
+  return kernel;
+}
+
 Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value* value,
                                   KernelKind kind, Asking asking) {
-  MergeCandidate candidate{groups_, producer, consumer, value, {}};
-  candidate.merged.kind = kind;
-  candidate.merged.nodes = groups_.union_of(producer, consumer);
-  find_boundary(candidate.merged);
+  const MergeCandidate candidate{groups_, producer, consumer, value,
+                                 merged(producer, consumer, kind)};
   if (const auto loss = estimate_loss(candidate, options_)) {
     return Refusal{ReasonCode::Cost,
                    fmt::format("saves {:.0f} bytes, computes {:.0f} more operations",
@@ -67,7 +84,7 @@ Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value*
   if (asks) {
     if (Legality refusal = check_kernel(candidate, options_)) return refusal;
   }
-  groups_.merge(producer, consumer, kind);
+  groups_.merge(producer, consumer, kind, candidate.merged.nodes);
   return std::nullopt;
 }
 

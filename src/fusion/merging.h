@@ -3,9 +3,11 @@
 
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "fusion/legality/legality.h"
+#include "fusion/node_key.h"
 
 namespace opweld {
 
@@ -56,8 +58,13 @@ class Merging {
   Legality check_and_merge(Group& producer, Group& consumer, const Value* value, KernelKind kind,
                            Asking asking);
 
+  // What the two would be, with its boundary. Cuts of a region come to the same pairs again and
+  // again, so that the last ones are remembered; good until the next call.
+  const Kernel& merged(const Group& producer, const Group& consumer, KernelKind kind);
+
   const PlanOptions& options_;
   Groups groups_;
+  std::unordered_map<NodeKey, Kernel, NodeKeyHash> merged_;
   std::map<Edge, Refusal> refusals_;
   std::map<Edge, Dim> flops_added_;
 };

@@ -61,10 +61,6 @@ std::string common_scope(const std::vector<Node*>& nodes) {
   return scope;
 }
 
-}  // namespace
-
-namespace {
-
 // The nodes of a kernel, by the ids that they have in their graph.
 class NodeSet {
  public:

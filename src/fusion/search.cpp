@@ -213,12 +213,13 @@ class Region {
   Found tried(EdgeSet apart, Merging::Asking asking) {
     Found found{{HUGE_VAL, 0}, std::move(apart), asking, true};
     cut(found.apart, asking, true);
-    for (const Group* group : present()) {
+    const std::vector<Group*> groups = present();
+    for (const Group* group : groups) {
       found.cost.moving_seconds += costs_.least_moving_seconds(*group);
     }
     if (found.cost.moving_seconds > cost_before_.moving_seconds * (1 - kMargin)) return found;
     GroupCost cost;
-    for (const Group* group : present()) {
+    for (const Group* group : groups) {
       // Where they were asked on the way, rules may have allowed what is large.
       found.is_served = asking == Merging::Asking::Always || costs_.may_be_made(*group);
       if (!found.is_served) return found;

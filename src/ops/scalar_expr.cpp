@@ -167,6 +167,11 @@ bool operator==(const ExprNode& a, const ExprNode& b) {
 }
 
 Expr ExprPool::intern(ExprNode node) {
+  if (nodes_.empty()) {  // programs have a hundred or more
+    constexpr std::size_t kUsual = 64;
+    nodes_.reserve(kUsual);
+    index_.reserve(kUsual);
+  }
   const std::size_t hash = hash_of(node);
   const auto [first, last] = index_.equal_range(hash);
   for (auto entry = first; entry != last; ++entry) {

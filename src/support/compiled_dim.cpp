@@ -188,8 +188,8 @@ std::optional<int64_t> quick_value(const Atom& atom, const Bindings& bindings) {
     if (!argument) return std::nullopt;
     if (atom.kind == AtomKind::Min) {
       result = std::min(*result, *argument);
-    } else if (*argument == 0 || *argument == -1) {
-      return std::nullopt;  // by zero, or perhaps too large
+    } else if (*argument == 0 || (*argument == -1 && *result == Dim::kMinusInfinity)) {
+      return std::nullopt;  // by zero, or too large
     } else {
       result = floor_quotient(*result, *argument);
     }

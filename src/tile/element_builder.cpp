@@ -71,8 +71,9 @@ Expected<Expr> ElementBuilder::compute(const Value* value, std::span<const Expr>
   const Node* node = value->producer();
   if (node == nullptr)
     return fail("the group reads '{}', which is not among its inputs", value->name());
-  if (op_def(*node).trait == FusionTrait::Pointwise) return pointwise(*node, index);
-  if (op_def(*node).trait == FusionTrait::Source) return source(*node, index);
+  const FusionTrait trait = op_def(*node).trait;
+  if (trait == FusionTrait::Pointwise) return pointwise(*node, index);
+  if (trait == FusionTrait::Source) return source(*node, index);
   return view(*node, index);
 }
 

@@ -25,7 +25,7 @@ struct MergeCandidate {
   const Group& producer;
   const Group& consumer;
   const Value* value;  // the edge that brought them together
-  Kernel merged;       // of kind merged_kind, with its boundary
+  const Kernel& merged;  // of kind merged_kind, with its boundary
 };
 
 Legality check_stream(const Group& producer, const Group& consumer);
