@@ -24,7 +24,7 @@ struct MergeCandidate {
   const Groups& groups;
   const Group& producer;
   const Group& consumer;
-  const Value* value;  // the edge that brought them together
+  const Value* value;    // the edge that brought them together
   const Kernel& merged;  // of kind merged_kind, with its boundary
 };
 
