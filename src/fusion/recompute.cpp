@@ -77,7 +77,8 @@ class Recomputing {
     const auto copies = copies_for(value, kernels_[writer]);
     if (!copies) return std::nullopt;
     auto changed = with_copies(*copies, *readers, writer);
-    if (!changed || !pays(*changed) || !gives_the_same(*copies, *readers)) return std::nullopt;
+    if (!changed || !pays(*changed) || !gives_the_same(value, *copies, *readers))
+      return std::nullopt;
     Recomputation result;
     result.value = &value;
     result.kernels = static_cast<int>(readers->size());
@@ -234,17 +235,20 @@ class Recomputing {
     return *cost;
   }
 
-  [[nodiscard]] bool gives_the_same(const std::vector<Node*>& copies,
+  [[nodiscard]] bool gives_the_same(const Value& value, const std::vector<Node*>& copies,
                                     const std::set<std::size_t>& readers) const {
     return std::ranges::all_of(copies, [](const Node* node) { return is_exact(*node); }) ||
-           !any_feeds_another(readers);
+           !any_feeds_another(value, readers);
   }
 
-  // Whether some of the kernels waits for another of them, on whatever way.
-  [[nodiscard]] bool any_feeds_another(const std::set<std::size_t>& readers) const {
+  // Whether some of the kernels waits for another of them, on whatever way but by the value itself,
+  // which each is to compute.
+  [[nodiscard]] bool any_feeds_another(const Value& value,
+                                       const std::set<std::size_t>& readers) const {
     std::set<const Node*> behind;  // of kernels that one of the readers feeds, and these
     for (std::size_t i = *readers.begin(); i <= *readers.rbegin(); ++i) {
       const auto is_behind = [&](const Value* input) {
+        if (input == &value) return false;
         const Node* producer = input->producer();
         while (producer != nullptr && !holders_.contains(producer) && is_alias(*producer)) {
           producer = producer->operand(0)->producer();
