@@ -119,6 +119,30 @@ class Gathered(nn.Module):
         return weighted.view(tokens, self.k, width).sum(dim=1).reshape(batch, length, width)
 
 
+class GatheredEinsum(nn.Module):
+    """The experts of gpt-oss's own code: einsum over the matrices that each token gathers."""
+
+    def __init__(self, k: int = 2) -> None:
+        super().__init__()
+        self.k = k
+        self.gate = nn.Linear(WIDTH, EXPERTS)
+        self.w1 = nn.Parameter(torch.randn(EXPERTS, 2 * INNER, WIDTH) / 4)
+        self.b1 = nn.Parameter(torch.randn(EXPERTS, 2 * INNER) / 4)
+        self.w2 = nn.Parameter(torch.randn(EXPERTS, WIDTH, INNER) / 4)
+        self.b2 = nn.Parameter(torch.randn(EXPERTS, WIDTH) / 4)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """[batch, length, width] to the same."""
+        x = hidden_states.view(-1, WIDTH)
+        scores, chosen = torch.topk(self.gate(x), self.k, dim=-1)
+        weights = F.softmax(scores, dim=1)
+        h = torch.einsum("beck,bk->bec", self.w1[chosen], x) + self.b1[chosen]
+        gate, up = h.chunk(2, dim=-1)
+        h = F.silu(gate) * up
+        h = torch.einsum("beck,bek->bec", self.w2[chosen], h) + self.b2[chosen]
+        return torch.einsum("bec,be->bc", h, weights).reshape(hidden_states.shape)
+
+
 class Batched(nn.Module):
     """All experts at once for all tokens, weighed by scattered weights."""
 
@@ -215,6 +239,8 @@ MODULES = {
     "biases": lambda: Loop(Biased, k=3),
     "gathered": lambda: Gathered(),
     "gathered once": lambda: Gathered(k=1),
+    "gathered, einsum": lambda: GatheredEinsum(),
+    "gathered, einsum of three": lambda: GatheredEinsum(k=3),
     "batched": lambda: Batched(),
     "einsum": lambda: Einsum(),
     "repeated": lambda: Repeated(),

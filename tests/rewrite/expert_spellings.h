@@ -16,8 +16,8 @@ struct ExpertSpelling {
   // How a token's share of an expert comes about: scatter, one_hot, select, product (of a
   // comparison), rows (those of tokens that chose it, selected), slots (of NonZero), batch; stack
   // (of branches, weighed in a product); einsum (over stacked weights, tokens in front); or
-  // matrices gathered for each choice: gathered (times rows) and flat (times columns, all choices
-  // in one axis).
+  // matrices gathered for each choice: gathered (times rows), flat (times columns, all choices in
+  // one axis), below and beside (all choices of a token in one product).
   std::string share = "scatter";
   // gated, gate_up (one matrix for both), relu, biases.
   std::string expert = "gated";
@@ -243,6 +243,58 @@ inline std::string flat_text(const ExpertSpelling& of) {
       of.experts, kExpertWidth, kExpertInner, of.choices);
 }
 
+// "bk,bekc->bec" or "beck,bk->bec" by the matrices of all choices at once, "beck,bek->bec", and
+// "bec,be->bc" for the sum; with biases. The matrices of the first products are [out, in] and below
+// each other, or `beside` [in, out] and beside each other.
+inline std::string together_text(const ExpertSpelling& of, bool beside) {
+  std::string text = fmt::format(
+      "    %wd = constant {{value = f32[{0}, {1}, {2}] random 3}}\n"
+      "    %bu = constant {{value = f32[{0}, {2}] random 4}}\n"
+      "    %bd = constant {{value = f32[{0}, {1}] random 5}}\n",
+      of.experts, kExpertWidth, kExpertInner);
+  for (const char* name : {"g", "u"}) {
+    if (beside) {
+      text += fmt::format(
+          "    %w{0} = constant {{value = f32[{1}, {2}, {3}] random 1}}\n"
+          "    %m{0} = gather(%w{0}, %which) {{axis = 0}}\n"
+          "    %t{0} = transpose(%m{0}) {{permutation = [0, 2, 1, 3]}}\n"
+          "    %a{0} = reshape(%t{0}) {{shape = <t, {2}, {5}>}}\n"
+          "    %x{0} = reshape(%x) {{shape = <t, 1, {2}>}}\n"
+          "    %p{0} = matmul(%x{0}, %a{0}) @\"{0}\"\n",
+          name, of.experts, kExpertWidth, kExpertInner, 0, of.choices * kExpertInner);
+    } else {
+      text += fmt::format(
+          "    %w{0} = constant {{value = f32[{1}, {3}, {2}] random 1}}\n"
+          "    %m{0} = gather(%w{0}, %which) {{axis = 0}}\n"
+          "    %a{0} = reshape(%m{0}) {{shape = <t, {4}, {2}>}}\n"
+          "    %x{0} = reshape(%x) {{shape = <t, {2}, 1>}}\n"
+          "    %p{0} = matmul(%a{0}, %x{0}) @\"{0}\"\n",
+          name, of.experts, kExpertWidth, kExpertInner, of.choices * kExpertInner);
+    }
+    text += fmt::format("    %r{0} = reshape(%p{0}) {{shape = <t, {1}, {2}>}}\n", name, of.choices,
+                        kExpertInner);
+  }
+  return text +
+         fmt::format(
+             "    %vu = gather(%bu, %which) {{axis = 0}}\n"
+             "    %vd = gather(%bd, %which) {{axis = 0}}\n"
+             "    %ub = add(%ru, %vu)\n    %act = silu(%rg)\n    %h = mul(%act, %ub)\n"
+             "    %md = gather(%wd, %which) {{axis = 0}}\n"
+             "    %hc = reshape(%h) {{shape = <t, {2}, {1}, 1>}}\n"
+             "    %d = matmul(%md, %hc) @\"down\"\n"
+             "    %each = reshape(%d) {{shape = <t, {2}, {0}>}}\n"
+             "    %biased = add(%each, %vd)\n",
+             kExpertWidth, kExpertInner, of.choices) +
+         (beside ? fmt::format("    %row = reshape(%w) {{shape = <t, 1, {0}>}}\n"
+                               "    %sum = matmul(%row, %biased)\n",
+                               of.choices)
+                 : fmt::format("    %turned = transpose(%biased) {{permutation = [0, 2, 1]}}\n"
+                               "    %column = reshape(%w) {{shape = <t, {0}, 1>}}\n"
+                               "    %sum = matmul(%turned, %column)\n",
+                               of.choices)) +
+         fmt::format("    %y = reshape(%sum) {{shape = <t, {}>}}\n", kExpertWidth);
+}
+
 // Branches put beside each other, and te,ted->td.
 inline std::string stack_text(const ExpertSpelling& of) {
   std::string text;
@@ -273,6 +325,8 @@ inline std::string experts_text(const ExpertSpelling& of) {
     text += stack_text(of);
   } else if (of.share == "gathered" || of.share == "flat") {
     text += of.share == "flat" ? flat_text(of) : gathered_text(of);
+  } else if (of.share == "below" || of.share == "beside") {
+    text += together_text(of, of.share == "beside");
   } else {
     std::vector<int> order = of.order;
     for (int expert = 0; of.order.empty() && expert < of.experts; ++expert) order.push_back(expert);

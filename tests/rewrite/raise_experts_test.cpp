@@ -85,7 +85,7 @@ TEST(RaiseExperts, EverySpellingOfTheShares) {
 }
 
 TEST(RaiseExperts, MatricesGatheredForEachChoice) {
-  for (const std::string share : {"gathered", "flat"}) {
+  for (const std::string share : {"gathered", "flat", "below", "beside"}) {
     for (const int choices : {2, 3, 5}) {
       ExpertSpelling of;
       of.share = share;
@@ -104,6 +104,32 @@ TEST(RaiseExperts, GatheredByOtherIndicesTheyStay) {
   const Raised raised = raise(text);
   EXPECT_EQ(count_of(raised.graph, "grouped_matmul"), 0);
   EXPECT_THAT(raised.notes, Contains(HasSubstr("multiplies no row by the matrix of a choice")));
+}
+
+// Each is a change of one thing in a spelling that is found.
+TEST(RaiseExperts, AllChoicesInOneProductOfSomethingElseStay) {
+  const auto grouped = [](std::string text, const std::string& from, const std::string& to) {
+    EXPECT_NE(text.find(from), std::string::npos) << from;
+    return count_of(raise(text.replace(text.find(from), from.size(), to)).graph, "grouped_matmul");
+  };
+  const std::string below = experts_text({.share = "below"});
+  const std::string beside = experts_text({.share = "beside"});
+  // Columns of one choice end up in another's: the axis of choices is not the outer one.
+  EXPECT_EQ(grouped(beside, "permutation = [0, 2, 1, 3]", "permutation = [0, 2, 3, 1]"), 0);
+  // The next expert's matrices.
+  EXPECT_EQ(grouped(below, "    %mu = gather(%wu, %which)",
+                    "    %last = constant {value = i64[] {4}}\n    %others = sub(%last, %which)\n"
+                    "    %mu = gather(%wu, %others)"),
+            0);
+  // Other rows than those of the tokens.
+  EXPECT_EQ(grouped(below, "    %xu = reshape(%x)",
+                    "    %negative = neg(%x)\n    %xu = reshape(%negative)"),
+            0);
+  // What weighs the choices is spread over columns.
+  EXPECT_EQ(grouped(below, "    %biased = add(%each, %vd)\n",
+                    "    %wc = reshape(%w) {shape = <t, 2, 1>}\n"
+                    "    %half = add(%each, %vd)\n    %biased = mul(%half, %wc)\n"),
+            0);
 }
 
 TEST(RaiseExperts, EverySpellingOfAnExpert) {

@@ -153,6 +153,7 @@ class Choices : public ProgramWriter {
     if (node == nullptr || !columns_of(value)) {
       return fail("'{}' has no row for each choice", name_of(value));
     }
+    if (const auto together = product_of_all_choices(value)) return visit_product(*together);
     const std::string& op = node->op();
     if (op == "matmul") return visit_product(*node);
     if (is_row_by_row(*node)) return visit_pointwise(*node);
@@ -184,6 +185,92 @@ class Choices : public ProgramWriter {
                       data->rank() == rank && data->shape()[0] == Dim(experts_) &&
                       (rank == 3 || data->producer()->op() == "constant");
     return fits ? std::optional(data) : std::nullopt;
+  }
+
+  // A token's row by the matrices of all its choices at once, "bk,bekc->bec": these are below each
+  // other, [tokens.., k * N, K] times a column, or beside each other, a row times [tokens.., K, k *
+  // N].
+  struct Together {
+    const Node* node = nullptr;
+    Value* x = nullptr;
+    Value* constants = nullptr;
+    bool is_transposed = false;
+    Dim columns;
+  };
+
+  std::optional<Together> product_of_all_choices(Value* value) const {
+    const Node* const node = made_by(behind_reshapes(value), "matmul");
+    const Dim& choices = indices_->shape().back();
+    if (node == nullptr || choices == Dim(1)) return std::nullopt;
+    for (int side = 0; side < 2; ++side) {
+      Value* matrices = behind_reshapes(node->operand(side));
+      const Node* const turned = made_by(matrices, "transpose");
+      if (turned != nullptr) matrices = turned->operand(0);
+      const auto constants = gathered(matrices, 3);
+      Value* const x = tokens_behind(node->operand(1 - side));
+      if (!constants || x == nullptr) continue;
+      if (turned != nullptr && !keeps_last_axes(matrices, **constants)) continue;
+      // What the axes of a choice's matrix are: of [experts, N, K] in the first form, of [experts,
+      // K, N] in the second, and the other way round where they are turned.
+      const bool puts_beside = side == 1;
+      const Ints order = axes_of(matrices, turned);
+      const Ints as_they_are = {0, 1, 2, 3};
+      const Ints below = {0, 1, 3, 2};
+      const Ints beside = {0, 2, 1, 3};
+      const Ints across = {0, 3, 1, 2};
+      Together found{node, x, *constants, false, 1};
+      if (!puts_beside && (order == as_they_are || order == below)) {
+        found.is_transposed = order == as_they_are;
+      } else if (puts_beside && (order == beside || order == across)) {
+        found.is_transposed = order == across;
+      } else {
+        continue;
+      }
+      const Shape& stored = (*constants)->shape();
+      found.columns = stored[found.is_transposed ? 1 : 2];
+      const Dim& depth = stored[found.is_transposed ? 2 : 1];
+      Shape form = {num_elements(tokens_), choices * found.columns, depth};
+      if (puts_beside) std::swap(form[1], form[2]);
+      const bool fits = x->shape().back() == depth && rows_as_one(node->operand(side)) == form &&
+                        node->result()->type().num_elements() == rows_ * found.columns;
+      if (fits) return found;
+    }
+    return std::nullopt;
+  }
+
+  // The axes of [tokens, k, .., ..] in the order that the transpose puts them in; empty where it
+  // is of another form.
+  Ints axes_of(const Value* matrices, const Node* turned) const {
+    Ints order = {0, 1, 2, 3};
+    const auto tokens = static_cast<std::int64_t>(tokens_.size());
+    if (turned == nullptr) return order;
+    const Ints& permutation = turned->attributes().ints("permutation");
+    if (matrices->rank() != tokens + 3 || matrices->shape()[at(tokens)] != indices_->shape().back())
+      return {};
+    for (std::int64_t axis = 0; axis < tokens; ++axis) {
+      if (permutation[at(axis)] != axis) return {};
+    }
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      order[i] = permutation[at(tokens) + i - 1] - tokens + 1;
+    }
+    return order;
+  }
+
+  // The shape with all axes but the last two made one.
+  static Shape rows_as_one(const Value* value) {
+    const Shape& shape = value->shape();
+    if (shape.size() < 2) return shape;
+    Dim rows = 1;
+    for (std::size_t axis = 0; axis + 2 < shape.size(); ++axis) rows *= shape[axis];
+    return {rows, shape[shape.size() - 2], shape.back()};
+  }
+
+  Expected<ExpertOperand> visit_product(const Together& together) {
+    OPWELD_TRY(const ExpertOperand left, token(together.x));
+    const ExpertOperand right = add_constants({together.constants}, true);
+    program_.constants.back().is_transposed = together.is_transposed;
+    program_.nodes.push_back(together.node->result()->producer());
+    return add_step(*together.node, {left, right}, together.columns);
   }
 
   // A row times a matrix, or a matrix times a column; [.., K, N] of each choice.

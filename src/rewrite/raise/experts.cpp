@@ -334,7 +334,56 @@ class Raiser {
       if (node->op() == "reduce_sum" && sums_over_choices(*node)) sums.push_back(node);
     }
     for (Node* sum : sums) OPWELD_CHECK(raise_sum_of_choices(*sum));
+    for (Node* node : graph_.nodes_in_order()) {
+      if (node->op() != "matmul") continue;
+      const auto summed = match_product_over_choices(*node);
+      if (!summed) continue;
+      // Other products go with the mixture.
+      return raise_choices(*node, summed->computed, summed->share.weight);
+    }
     return {};
+  }
+
+  // The sum over the choices as a product, "bec,be->bc": [tokens.., 1, k] by [tokens.., k, N], or
+  // [tokens.., N, k] by [tokens.., k, 1].
+  std::optional<Term> match_product_over_choices(const Node& product) const {
+    for (int side = 0; side < 2; ++side) {
+      Value* const weight = behind_reshapes(product.operand(side));
+      if (weight->shape() != choice_.indices()->shape() || !is_float(weight->dtype())) continue;
+      Shape form = choice_.indices()->shape();
+      form.insert(side == 0 ? form.end() - 1 : form.end(), Dim(1));
+      Value* computed = product.operand(1 - side);
+      if (product.operand(side)->shape() != form || !has_one_reader(computed) ||
+          computed->rank() != static_cast<int>(form.size())) {
+        continue;
+      }
+      if (side == 1) {
+        const Node* const turned = made_by(computed, "transpose");
+        if (turned == nullptr || !swaps_last_axes(*turned)) continue;
+        computed = turned->operand(0);
+        if (!has_one_reader(computed)) continue;
+      }
+      if (!starts_with_choices(computed->shape())) continue;
+      Term term{product.result(), computed, {}};
+      term.share.weight = weight;
+      return term;
+    }
+    return std::nullopt;
+  }
+
+  bool starts_with_choices(const Shape& shape) const {
+    const Shape& indices = choice_.indices()->shape();
+    return shape.size() == indices.size() + 1 &&
+           std::equal(indices.begin(), indices.end(), shape.begin());
+  }
+
+  Status raise_choices(Node& sum, Value* computed, Value* weight) {
+    auto program = program_of_choices(computed, choice_.indices(), choice_.experts());
+    const auto experts = static_cast<std::size_t>(choice_.experts());
+    if (!program) return note(sum.result(), experts, program.error());
+    Chosen share;
+    share.weight = weight;
+    return put(sum.result(), share, *program, {});
   }
 
   // Whether somebody picks matrices by the indices, reshaped or not.
@@ -348,11 +397,9 @@ class Raiser {
 
   bool sums_over_choices(const Node& sum) const {
     const auto axis = static_cast<std::int64_t>(choice_.tokens().size());
-    const Shape& shape = sum.operand(0)->shape();
-    const Shape& indices = choice_.indices()->shape();
     return sum.attributes().has("axes") && sum.attributes().ints("axes") == Ints{axis} &&
-           sum.attributes().integer("keepdims", 1) == 0 && shape.size() == indices.size() + 1 &&
-           std::equal(indices.begin(), indices.end(), shape.begin());
+           sum.attributes().integer("keepdims", 1) == 0 &&
+           starts_with_choices(sum.operand(0)->shape());
   }
 
   Status raise_sum_of_choices(Node& sum) {
@@ -368,12 +415,7 @@ class Raiser {
           product->operand(side)->shape().back() != Dim(1)) {
         continue;
       }
-      auto program = program_of_choices(computed, choice_.indices(), choice_.experts());
-      const auto experts = static_cast<std::size_t>(choice_.experts());
-      if (!program) return note(sum.result(), experts, program.error());
-      Chosen share;
-      share.weight = weight;
-      return put(sum.result(), share, *program, {});
+      return raise_choices(sum, computed, weight);
     }
     return {};
   }

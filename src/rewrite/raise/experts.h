@@ -8,7 +8,9 @@
 //   y = sum over e and j of (indices[.., j] == e ? expert_e(x) * weight[.., j] : 0)
 //   y = reduce_sum(experts(x) [experts, tokens.., N] * share [experts, tokens.., 1])
 //   y = share [tokens.., 1, experts] x experts(x) [tokens.., experts, N], or with both transposed
-//   y = sum over j of weight[.., j] * (x through the matrices gathered by indices[.., j])
+//   y = sum over j of weight[.., j] * (x through the matrices gathered by indices[.., j]), the sum
+//   by
+//       reduce_sum or as a product; matrices of a token's choices one by one, or all in one product
 //
 // The second is also what becomes of gathers and scatters by NonZero (import/onnx/chosen_rows.h).
 // In the first, rows of tokens that did not choose an expert may be put to zero besides. In the
