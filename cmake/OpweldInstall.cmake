@@ -43,7 +43,6 @@ file(WRITE ${PROJECT_BINARY_DIR}/OpweldConfig.cmake
 install(TARGETS opweld EXPORT OpweldTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS opweld_runtime_library EXPORT OpweldRuntimeTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS opweld_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/opweld DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT OpweldTargets NAMESPACE Opweld:: DESTINATION ${package_folder})
 install(EXPORT OpweldRuntimeTargets NAMESPACE Opweld:: DESTINATION ${package_folder})

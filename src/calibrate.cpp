@@ -6,7 +6,7 @@
 
 #include "fusion/cost.h"
 #include "ops/builder.h"
-#include "tune/example_inputs.h"
+#include "runtime/example_inputs.h"
 
 namespace opweld {
 

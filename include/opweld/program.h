@@ -63,8 +63,8 @@ class OPWELD_API Program {
   // What save() or `opweld compile` wrote, on so many threads; 0: one for each processor there is.
   // Weights stay in the mapped file, which must not change while the program is in use. The code in
   // it is run as it is: load only files from whom you would load a shared library. Runs give the
-  // same bits as before it was saved. Its account has no edges, and calls operators by the names of
-  // the graph that was planned.
+  // same bits as before it was saved, and its account tells the same at any sizes; without edges if
+  // `opweld compile` was given --no-account.
   [[nodiscard]] static Result<Program> load(const std::string& path, int threads = 0);
 
   // Inputs in the order of inputs(), results in that of outputs(). It is a usage error, which names

@@ -89,8 +89,8 @@ void put(std::string& text, const void* from, std::size_t bytes) {
 }  // namespace
 
 std::string_view to_string(Section section) {
-  constexpr std::array<std::string_view, kSections> kNames = {"record",  "graph", "plans",
-                                                              "account", "code",  "weights"};
+  constexpr std::array<std::string_view, kSections> kNames = {
+      "record", "graph", "plans", "account", "verdicts", "code", "weights"};
   return kNames[static_cast<std::size_t>(section)];
 }
 

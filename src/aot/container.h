@@ -30,11 +30,13 @@ enum class Section : std::uint8_t {
   Record,   // JSON: all that is not one of the others (aot/record.h)
   Graph,    // the graph's text, constants by their place among the tensors of the record
   Plans,    // the plans' record (fusion/plan_record.h), without verdicts
-  Account,  // JSON, what `opweld explain --json` tells; may be empty
+  Account,  // JSON, what `opweld explain --json` tells at some sizes; may be empty
+  // What that is told from at any sizes (report/account_record.h); may be empty. No run reads it.
+  Verdicts,
   Code,     // a linked image (aot/link.h)
   Weights,  // the bytes of tensors, each at a multiple of 64
 };
-inline constexpr std::size_t kSections = 6;
+inline constexpr std::size_t kSections = 7;
 std::string_view to_string(Section section);
 
 // Goes up with every change of what a file says or of what kernels expect of those who call them. A

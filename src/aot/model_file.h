@@ -17,10 +17,12 @@ namespace opweld::aot {
 
 // Writes `path`, whole or not at all. The kernels must have kept their objects
 // (CompileOptions::keep_objects), and `origin.features` be all that their code may use. A usage
-// error where the model cannot be a file: a custom operator of a plugin is left in it. `account`
-// may be empty.
+// error where the model cannot be a file: a custom operator of a plugin is left in it.
+//
+// `account` is JSON, what is told of the model at some sizes, and `verdicts` what it is told from
+// (report/account_record.h). Both are kept as they are, and may be empty.
 Status write_model(const std::string& path, const Executable& executable, Origin origin,
-                   const std::string& account);
+                   const std::string& account, const std::string& verdicts);
 
 struct LoadOptions {
   int threads = 0;             // to run on, at most 1024; 0: one for each processor there is
@@ -33,7 +35,8 @@ struct LoadOptions {
 struct LoadedModel {
   Executable executable;
   Origin origin;
-  std::string account;  // as it was given to write_model
+  std::string account;   // as it was given to write_model
+  std::string verdicts;  // likewise
 };
 
 // Maps the file: weights are used where they lie and read from the disk as they are needed. Nobody

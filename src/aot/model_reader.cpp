@@ -46,7 +46,8 @@ class Reader {
     OPWELD_TRY(Executable executable,
                Executable::create(std::move(graph), std::move(versions), threads()));
     return LoadedModel{std::move(executable), std::move(record_.origin),
-                       std::string(sections_.text(Section::Account))};
+                       std::string(sections_.text(Section::Account)),
+                       std::string(sections_.text(Section::Verdicts))};
   }
 
  private:

@@ -29,7 +29,7 @@ class Writer {
     record_.origin = std::move(origin);
   }
 
-  Status write(const std::string& path, const std::string& account) {
+  Status write(const std::string& path, const std::string& account, const std::string& verdicts) {
     OPWELD_CHECK(check_operators());
     OPWELD_TRY(record_.origin.features, needed_features(record_.origin.features));
     const std::string graph = graph_text();
@@ -39,8 +39,9 @@ class Writer {
     const std::string record = to_json(record_);
 
     std::string kept;
-    const std::array<Parts, kSections> sections = {Parts{record},  Parts{graph},       Parts{plans},
-                                                   Parts{account}, Parts{image.bytes}, weights_};
+    const std::array<Parts, kSections> sections = {
+        Parts{record},   Parts{graph},       Parts{plans}, Parts{account},
+        Parts{verdicts}, Parts{image.bytes}, weights_};
     return write_whole(path, join_sections(sections, kept));
   }
 
@@ -59,11 +60,17 @@ class Writer {
     return {};
   }
 
-  // With the types of all constants, and the bytes of those that the graph still has.
+  // With the types of all constants, and the bytes of those that the graph still has. Nodes that go
+  // by their numbers keep the names that those make, whatever numbers they get when they are read.
   std::string graph_text() {
     Graph graph = executable_.graph().clone();
     for (const auto& node : graph.nodes()) {
-      if (node->op() != "constant") continue;
+      if (node->op() != "constant") {
+        Source source = node->source();
+        source.name = node->display_name();
+        node->set_source(std::move(source));
+        continue;
+      }
       const Attribute* const value = node->attributes().find("value");
       std::size_t place = record_.tensors.size();
       if (value != nullptr) {
@@ -161,8 +168,8 @@ class Writer {
 }  // namespace
 
 Status write_model(const std::string& path, const Executable& executable, Origin origin,
-                   const std::string& account) {
-  return Writer(executable, std::move(origin)).write(path, account);
+                   const std::string& account, const std::string& verdicts) {
+  return Writer(executable, std::move(origin)).write(path, account, verdicts);
 }
 
 }  // namespace opweld::aot

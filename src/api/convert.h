@@ -31,6 +31,9 @@ struct ProgramState {
   double seconds = 0;
   bool single_launch = false;
   std::optional<aot::Origin> origin = {};  // absent: it was loaded from a file
+  // Of a program that was loaded: the text that its account is told from (report/account_record.h).
+  // Empty: it is told without edges, and of any other program from `compiled`.
+  std::string account_record = {};
 };
 
 }  // namespace detail

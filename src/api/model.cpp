@@ -7,9 +7,9 @@
 #include "ops/builder.h"
 #include "ops/reference.h"
 #include "report/account.h"
+#include "runtime/example_inputs.h"
 #include "support/cache_folder.h"
 #include "tune.h"
-#include "tune/example_inputs.h"
 
 namespace opweld {
 

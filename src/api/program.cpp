@@ -6,6 +6,7 @@
 
 #include "api/compile_options.h"
 #include "api/convert.h"
+#include "compiled_account.h"
 #include "fusion/reasons.h"
 #include "report/account.h"
 #include "runtime/oversize.h"
@@ -177,9 +178,11 @@ Expected<Bindings> check_values(const Graph& graph, const SymbolValues& values) 
   return bindings;
 }
 
-ModelNames names_of(const detail::ProgramState& program) {
+// What there is to tell of a program: of one that was loaded, what its file says.
+Expected<AccountRecord> record_of(const detail::ProgramState& program) {
   const Compiled& compiled = program.compiled;
-  return {compiled.executable.graph(), compiled.history ? &*compiled.history : nullptr};
+  if (program.account_record.empty()) return account_record(compiled, "", {});
+  return parse_account_record(compiled.executable, program.account_record);
 }
 
 Expected<KernelAccount> kernel_account(const Kernel& kernel, const Bindings& bindings,
@@ -220,16 +223,16 @@ Expected<EdgeAccount> edge_account(const Verdict& verdict, const Bindings& bindi
 }
 
 Expected<Account> make_account(const detail::ProgramState& program, const SymbolValues& values) {
-  const Compiled& compiled = program.compiled;
-  OPWELD_TRY(const Bindings bindings, check_values(compiled.executable.graph(), values));
-  const std::size_t version = compiled.executable.version_for(bindings);
-  const FusionPlan& plan = compiled.executable.versions()[version].plan;
-  OPWELD_TRY(const LaunchAccount launches,
-             compiled.executable.launches(bindings, program.single_launch));
+  const Executable& executable = program.compiled.executable;
+  OPWELD_TRY(const Bindings bindings, check_values(executable.graph(), values));
+  OPWELD_TRY(const AccountRecord record, record_of(program));
+  const std::size_t version = executable.version_for(bindings);
+  const FusionPlan& plan = record.plans[version];
+  OPWELD_TRY(const LaunchAccount launches, executable.launches(bindings, program.single_launch));
   Account account;
   account.launches = launches.launches;
   account.barriers = launches.barriers;
-  const ModelNames names = names_of(program);
+  const ModelNames names(executable.graph(), record.history ? &*record.history : nullptr);
   for (const Kernel& kernel : plan.kernels) {
     OPWELD_TRY(KernelAccount entry, kernel_account(kernel, bindings, names));
     if (!launches.stretch_of.empty()) entry.stretch = launches.stretch_of[account.kernels.size()];
@@ -242,19 +245,19 @@ Expected<Account> make_account(const detail::ProgramState& program, const Symbol
     account.edges.push_back(std::move(entry));
   }
   OPWELD_TRY(account.log, fusion_log(plan, bindings, true));
-  account.tuning = compiled.tuning_log(version);
-  account.notes = compiled.notes;
+  account.tuning = record.tuning[version];
+  account.notes = record.notes;
   return account;
 }
 
 Expected<std::string> make_json(const detail::ProgramState& program, const SymbolValues& values) {
   const Executable& executable = program.compiled.executable;
   OPWELD_TRY(const Bindings bindings, check_values(executable.graph(), values));
+  OPWELD_TRY(const AccountRecord record, record_of(program));
   OPWELD_TRY(const LaunchAccount launches, executable.launches(bindings, program.single_launch));
   const std::size_t version = executable.version_for(bindings);
-  const ModelNames names = names_of(program);
-  return explain_json(executable.versions()[version].plan, bindings, launches,
-                      program.compiled.tuning_log(version), &names);
+  const ModelNames names(executable.graph(), record.history ? &*record.history : nullptr);
+  return explain_json(record.plans[version], bindings, launches, record.tuning[version], &names);
 }
 
 }  // namespace

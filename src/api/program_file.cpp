@@ -5,6 +5,7 @@
 
 #include "aot/model_file.h"
 #include "api/convert.h"
+#include "compiled_account.h"
 #include "opweld/program.h"
 #include "report/usual_sizes.h"
 
@@ -18,13 +19,15 @@ Status save_program(const Program& program, const detail::ProgramState& state,
     return usage_error("'{}': the name of a compiled model ends in .opw", path);
   }
   if (!state.origin) return usage_error("the program was loaded from a file; copy that");
+  const Compiled& compiled = state.compiled;
+  const Graph& graph = compiled.executable.graph();
+  const Bindings usual = usual_sizes(graph);
   SymbolValues sizes;
-  for (const auto& [name, size] : usual_sizes(state.compiled.executable.graph())) {
-    sizes[name] = size;
-  }
+  for (const auto& [name, size] : usual) sizes[name] = size;
   const Result<std::string> account = program.account_json(sizes);
   if (!account) return tl::unexpected(account.error());
-  return aot::write_model(path, state.compiled.executable, *state.origin, *account);
+  const std::string verdicts = to_json(graph, account_record(compiled, "", usual));
+  return aot::write_model(path, compiled.executable, *state.origin, *account, verdicts);
 }
 
 }  // namespace
@@ -49,8 +52,8 @@ Result<Program> Program::load(const std::string& path, int threads) {
   Compiled compiled{
       std::move(loaded->executable),     {{"load", seconds.count()}}, {}, {}, std::nullopt, {},
       std::move(loaded->origin.features)};
-  return Program(std::make_shared<detail::ProgramState>(
-      detail::ProgramState{std::move(compiled), seconds.count(), false, std::nullopt}));
+  return Program(std::make_shared<detail::ProgramState>(detail::ProgramState{
+      std::move(compiled), seconds.count(), false, std::nullopt, std::move(loaded->verdicts)}));
 }
 
 }  // namespace opweld

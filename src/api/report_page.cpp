@@ -2,7 +2,7 @@
 #include "api/compile_options.h"
 #include "api/convert.h"
 #include "model_page.h"
-#include "tune/example_inputs.h"
+#include "runtime/example_inputs.h"
 
 namespace opweld {
 

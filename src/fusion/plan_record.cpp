@@ -101,6 +101,7 @@ class Reader {
   [[nodiscard]] FusionPlan operator()(const Json& json) const {
     FusionPlan plan;
     plan.level = json.at("level").get<FusionLevel>();
+    need(plan.level <= FusionLevel::Auto);
     plan.more_from_rows = json.at("more_from_rows").get<std::int64_t>();
     const Json& search = json.at("search");
     plan.search = {search.at(0).get<double>(), search.at(1).get<double>(),
@@ -142,11 +143,14 @@ class Reader {
       verdict.bytes_saved = dim(each.at(5));
       verdict.flops_added = dim(each.at(6));
       verdict.kernel = each.at(7).get<int>();
+      need(verdict.producer != nullptr && verdict.consumer != nullptr && verdict.kernel >= -1 &&
+           verdict.kernel < static_cast<int>(plan.kernels.size()));
       plan.verdicts.push_back(std::move(verdict));
     }
     for (const Json& each : json.at("recomputations")) {
       plan.recomputations.push_back(
           {value(each.at(0)), each.at(1).get<int>(), dim(each.at(2)), dim(each.at(3))});
+      need(plan.recomputations.back().value->producer() != nullptr);
     }
     need(check_plan(graph_, plan).empty());
     return plan;

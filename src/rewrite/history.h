@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -38,8 +39,14 @@ class History {
     std::vector<std::string> tensors;  // names of its results; may be empty
   };
 
+  using Outcomes = std::map<std::string, Outcome, std::less<>>;  // by name
+
   // `graph` as it was imported or built.
   explicit History(const Graph& graph);
+  // What another one tells: its operators(), and outcome() of those that were not kept. Nothing can
+  // be recorded in it.
+  History(std::vector<Operator> operators, Outcomes outcomes)
+      : operators_(std::move(operators)), changes_(std::move(outcomes)) {}
   // The same graph after a pass.
   void record(std::string_view pass, const Graph& graph);
 
@@ -65,9 +72,9 @@ class History {
   std::vector<Operator> operators_;
   std::vector<Entry> before_;  // in topological order
   std::unordered_map<int, std::size_t> index_of_;
-  std::map<std::string, Outcome, std::less<>> changes_;
+  Outcomes changes_;
   // Of what is not read any more and will be taken away by a later pass: why nothing reads it.
-  std::map<std::string, Outcome, std::less<>> unread_;
+  Outcomes unread_;
 };
 
 // "query + key + value" -> the names that it is made of; a name of one operator is its only part.

@@ -221,7 +221,8 @@ TEST(ModelFile, TellsWhereItCameFromAndItsAccount) {
 TEST(ModelFile, WantsTheObjectsOfItsKernels) {
   const auto compiled = compile(parse_graph(layers_text()).value());
   const TemporaryFolder folder;
-  const Status written = aot::write_model(folder.path() + "/m.opw", compiled->executable, {}, "");
+  const Status written =
+      aot::write_model(folder.path() + "/m.opw", compiled->executable, {}, "", "");
   ASSERT_FALSE(written);
   EXPECT_THAT(written.error().message, HasSubstr("object was not kept"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));

@@ -52,7 +52,7 @@ class WrittenModel {
     compiled_ = std::make_unique<Compiled>(std::move(*made));
     const aot::Origin origin{"test", options.target, compiled_->features,
                              "auto", options.strict, 2};
-    const Status written = aot::write_model(path_, compiled_->executable, origin, account);
+    const Status written = aot::write_model(path_, compiled_->executable, origin, account, "[]");
     EXPECT_TRUE(written) << written.error().message;
   }
 

@@ -1,5 +1,6 @@
 #include "fusion/plan_record.h"
 
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "fusion/plan_versions.h"
@@ -140,6 +141,38 @@ TEST(PlanRecord, WhatIsNoRecordIsRefused) {
     if (!read) continue;
     for (const FusionPlan& plan : *read) ASSERT_EQ(check_plan(graph, plan), "");
   }
+}
+
+// Verdicts are told by whoever reads them: of operators, by a code, in a kernel that there is.
+TEST(PlanRecord, VerdictsSpeakOfWhatThereIs) {
+  const Graph graph = parse_graph(R"(graph g(%x: f32[n]) {
+    %y = exp(%x)
+    %z = neg(%y)
+    return %z as "z"
+  })")
+                          .value();
+  const std::vector<FusionPlan> plans = plans_of(graph);
+  ASSERT_EQ(plans[0].verdicts.size(), 1U);
+  nlohmann::json record = nlohmann::json::parse(plan_record(graph, plans));
+  const auto reads = [&](std::size_t part, const nlohmann::json& value) {
+    nlohmann::json changed = record;
+    changed[0]["verdicts"][0][part] = value;
+    return parse_plan_record(graph, changed.dump()).has_value();
+  };
+  constexpr std::size_t kProducer = 1;
+  constexpr std::size_t kConsumer = 2;
+  constexpr std::size_t kCode = 3;
+  constexpr std::size_t kKernel = 7;
+  EXPECT_TRUE(reads(kProducer, 0));
+  EXPECT_FALSE(reads(kProducer, -1));
+  EXPECT_FALSE(reads(kConsumer, -1));
+  EXPECT_FALSE(reads(kConsumer, 2));
+  EXPECT_FALSE(reads(kCode, 100));
+  EXPECT_TRUE(reads(kKernel, -1));
+  EXPECT_FALSE(reads(kKernel, -2));
+  EXPECT_FALSE(reads(kKernel, 1));
+  record[0]["level"] = 3;
+  EXPECT_FALSE(parse_plan_record(graph, record.dump()));
 }
 
 // Numbers that are places of other things than what stands there.

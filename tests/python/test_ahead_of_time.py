@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,7 +24,8 @@ MODEL = """graph g(%x: f32[rows, 24]) {
   %m = matmul(%x, %w) @"/up" op "MatMul"
   %a = gelu(%m) @"/act" op "Gelu"
   %d = matmul(%a, %v) @"/down" op "MatMul"
-  %y = add(%d, %x) @"/add" op "Add"
+  %t = reshape(%d) {shape = <rows, 24>} @"/twice" op "Reshape"
+  %y = add(%t, %x) @"/add" op "Add"
   %s = softmax(%y) {axis = -1} @"/softmax" op "Softmax"
   return %s as "y"
 }"""
@@ -110,22 +112,161 @@ def test_what_was_written_is_told(folder: Path, tmp_path: Path) -> None:
     assert "avx" not in told["features"]
 
 
+# What explain tells of a plan, wherever it has it from.
+TOLD = (
+    "level", "sizes", "conditions", "versions", "search", "kernels", "edges", "recomputed",
+    "layers", "equal_layers", "totals", "log", "tuning",
+)  # fmt: skip
+
+
 def test_explain_tells_what_it_told_of_the_model(folder: Path, tmp_path: Path) -> None:
+    """At the sizes that compiling was given, and at any others."""
     dims = ("--dim", "rows=40")
-    done("compile", folder / "model.graph", "-o", tmp_path / "m.opw", *dims)
-    stored = json.loads(done("explain", tmp_path / "m.opw", "--json"))
-    fresh = json.loads(done("explain", folder / "model.graph", "--json", *dims))
-    for key in ("level", "sizes", "kernels", "edges", "totals", "log"):
-        assert stored[key] == fresh[key], key
-    text = done("explain", tmp_path / "m.opw")
+    file = tmp_path / "m.opw"
+    done("compile", folder / "model.graph", "-o", file, *dims)
+    for asked, same in (((), dims), (dims, dims), (("--dim", "rows=700"),) * 2):
+        told = json.loads(done("explain", file, "--json", *asked))
+        fresh = json.loads(done("explain", folder / "model.graph", "--json", *same))
+        assert told["edges"]
+        for key in TOLD:
+            assert told[key] == fresh[key], key
+        assert (told["model"], told["target"]["name"]) == ("model.graph", "host")
+    stored = json.loads(done("explain", file, "--json"))
+    text = done("explain", file)
     assert "rows = 40" in text
     for kernel in stored["kernels"]:
         assert kernel["name"] in text
         assert kernel["operators"] in text
-    done("explain", tmp_path / "m.opw", "--explain", tmp_path / "account.json")
+    done("explain", file, "--explain", tmp_path / "account.json")
     assert json.loads((tmp_path / "account.json").read_text()) == stored
-    done("compile", folder / "model.graph", "-o", tmp_path / "m.opw", "--no-account")
-    assert "--no-account" in refused(1, "explain", tmp_path / "m.opw")
+    together = json.loads(done("explain", file, "--json", "--single-launch"))
+    assert together["totals"]["launches"] == 1
+    done("compile", folder / "model.graph", "-o", file, "--no-account")
+    assert "--no-account" in refused(1, "explain", file)
+
+
+def test_questions_are_answered_of_a_file(folder: Path) -> None:
+    """As they are of the model: about operators that are gone as well, and about edges."""
+    file, model = folder / "model.opw", folder / "model.graph"
+    for question in (
+        ("--why", "/add"), ("--why", "/up", "/act"), ("--why", "/up", "/softmax"),
+        ("--why", "/add", "--json"), ("--why", "/twice"),
+    ):  # fmt: skip
+        assert done("explain", file, *question) == done("explain", model, *question), question
+    assert "did you mean" in refused(2, "explain", file, "--why", "/ad d")
+    edges = [line for line in done("explain", model, "--all-edges").splitlines() if " | " in line]
+    assert len(edges) > 3
+    assert set(edges) <= set(done("explain", file, "--all-edges").splitlines())
+    for command in ("explain", "run", "bench"):
+        done(command, file, "--require", "MatMul + Gelu")
+        assert "Softmax + Gelu" in refused(1, command, file, "--require", "Softmax + Gelu")
+
+
+def test_diff_takes_files(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "none.opw"
+    done("compile", folder / "model.graph", "-o", file, "--fusion", "none")
+    assert "are equal" in done("diff", folder / "model.opw", folder / "model.opw")
+    account = tmp_path / "account.json"
+    done("explain", folder / "model.graph", "--explain", account)
+    assert "are equal" in done("diff", folder / "model.opw", account)
+    result = call(opweld_path(), "diff", folder / "model.opw", file)
+    assert result.returncode == 1
+    assert "level: auto -> none" in result.stdout or "auto" in result.stdout
+    done("compile", folder / "model.graph", "-o", file, "--no-account")
+    assert "--no-account" in refused(2, "diff", file, file)
+    assert "cannot be opened" in refused(2, "diff", tmp_path / "missing.opw", file)
+
+
+# ---- the command where there is no compiler ----
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command by itself, in a folder of its own."""
+    copy = tmp_path_factory.mktemp("alone") / "bin" / "opweld"
+    copy.parent.mkdir()
+    shutil.copy(opweld_path(), copy)
+    return copy
+
+
+def test_the_command_itself_needs_nothing_of_the_compiler() -> None:
+    dynamic = call("readelf", "--dynamic", "--wide", opweld_path()).stdout
+    assert "NEEDED" in dynamic
+    everything = call("ldd", opweld_path()).stdout
+    assert "libzip" in everything
+    assert not re.search(r"LLVM|protobuf|onnx", dynamic + everything, re.IGNORECASE)
+    half = call("ldd", opweld_path().with_name("opweld_compiler.so")).stdout
+    assert "LLVM" in half
+
+
+def test_files_run_and_are_explained_without_the_compiler(
+    alone: Path, folder: Path, tmp_path: Path
+) -> None:
+    expected = results(folder / "model.opw", tmp_path / "a.npz", "--dim", "rows=9")
+    out = tmp_path / "b.npz"
+    result = call(alone, "run", folder / "model.opw", "--output", out, "--dim", "rows=9")
+    assert (result.returncode, result.stderr) == (0, "")
+    with np.load(out) as outputs:
+        assert outputs["y"].tobytes() == expected
+    for arguments in (
+        ("explain", folder / "model.opw", "--all-edges"),
+        ("explain", folder / "model.opw", "--why", "/add"),
+        ("explain", folder / "model.opw", "--json", "--dim", "rows=5"),
+        ("diff", folder / "model.opw", folder / "model.opw"),
+        ("reasons", "F-FORK"),
+        ("--version",),
+    ):
+        result = call(alone, *arguments)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert result.stdout == done(*arguments)
+    told = call(alone, "bench", folder / "model.opw", "--json", "--repeats", 2)
+    assert json.loads(told.stdout)["repeats"] == 2
+
+
+def test_help_is_given_without_the_compiler(alone: Path) -> None:
+    assert call(alone, "--help").stdout == done("--help")
+    commands = re.findall(r"^  ([a-z-]+)  +[A-Z]", done("--help"), re.MULTILINE)
+    assert {"run", "compile", "explain", "report", "verify", "bench", "doctor"} <= set(commands)
+    for command in commands:
+        assert call(alone, command, "--help").stdout == done(command, "--help"), command
+    assert call(alone, "compile").returncode == 2
+
+
+def test_what_takes_the_compiler_says_that_it_is_not_there(
+    alone: Path, folder: Path, tmp_path: Path
+) -> None:
+    model = folder / "model.graph"
+    for arguments in (
+        ("run", model), ("compile", model, "-o", tmp_path / "m.opw"), ("explain", model),
+        ("report", model), ("verify", model), ("bench", model), ("info", model), ("operators",),
+        ("run-cases", model), ("run", folder / "model.opw", "--input", "x=x.pb"),
+    ):  # fmt: skip
+        result = call(alone, *arguments)
+        assert result.returncode == 1, arguments
+        assert result.stdout == ""
+        assert result.stderr.startswith("opweld: ")
+        assert str(alone.parent / "opweld_compiler.so") in result.stderr
+        assert "run, bench and explain take a compiled model (.opw)" in result.stderr
+    doctor = call(alone, "doctor")
+    assert doctor.returncode == 1
+    assert "compiler           none" in doctor.stdout
+    assert not json.loads(call(alone, "doctor", "--json").stdout)["well"]
+
+
+def test_another_thing_in_place_of_the_compiler_is_an_error(alone: Path, tmp_path: Path) -> None:
+    """Neither a library that cannot be loaded nor one of something else crashes the command."""
+    command = tmp_path / "opweld"
+    shutil.copy(alone, command)
+    other = tmp_path / "opweld_compiler.so"
+    other.write_bytes(b"no library")
+    result = call(command, "operators")
+    assert result.returncode == 1
+    assert "cannot be loaded" in result.stderr
+    assert str(other) in result.stderr
+    shutil.copy(PLUGIN, other)
+    result = call(command, "operators")
+    assert result.returncode == 1
+    assert "install both anew together" in result.stderr
 
 
 def test_bench_times_a_file(folder: Path) -> None:
@@ -140,8 +281,7 @@ def test_what_was_decided_when_compiling_cannot_be_asked_for_again(folder: Path)
     for option in (
         ("--fusion", "none"), ("--target", "host-avx2"), ("--numerics", "strict"), ("--tune",),
         ("--dump-after", "plan"), ("--plugin", PLUGIN), ("--without", "chain"),
-        ("--rules", "linear"), ("--attention-chains",), ("--require", "MatMul"),
-        ("--in-place", "y=x"),
+        ("--rules", "linear"), ("--attention-chains",), ("--in-place", "y=x"),
     ):  # fmt: skip
         message = refused(2, "run", file, *option)
         assert option[0] in message
@@ -151,8 +291,8 @@ def test_what_was_decided_when_compiling_cannot_be_asked_for_again(folder: Path)
         assert "compiled from" in refused(2, command, file, *extra)
     assert "compiled from" in refused(2, "compile", file, "-o", folder / "again.opw")
     assert ".opw" in refused(2, "compile", folder / "model.graph", "-o", folder / "model.bin")
-    for option in (("--why", "/add"), ("--all-edges",), ("--measure",), ("--passes",)):
-        assert "explain with the model" in refused(2, "explain", file, *option)
+    for option in ("--measure", "--passes"):
+        assert "explain with the model" in refused(2, "explain", file, option)
 
 
 def test_wrong_sizes_and_missing_files_are_errors(folder: Path, tmp_path: Path) -> None:
@@ -246,11 +386,13 @@ def test_a_program_is_saved_and_loaded_in_python(folder: Path, tmp_path: Path) -
     for rows in (1, 17, 200):
         x = np.random.default_rng(rows).random((rows, 24), dtype=np.float32)
         assert loaded(x)[0].tobytes() == program(x)[0].tobytes()
-    fresh = program.explain(rows=64)
-    told = loaded.explain(rows=64)
-    for key in ("name", "kind", "operators", "bytes_read", "bytes_written"):
-        assert [kernel[key] for kernel in told.kernels] == [kernel[key] for kernel in fresh.kernels]
-    assert told.edges == []
+    for rows in (1, 64, 500):
+        fresh = program.explain(rows=rows)
+        told = loaded.explain(rows=rows)
+        assert told.edges
+        assert told.kernels == fresh.kernels
+        assert told.edges == fresh.edges
+        assert told.log == fresh.log
     stored = json.loads(done("explain", tmp_path / "m.opw", "--json"))
     assert stored["sizes"] == {"rows": 128}
     assert "opweld.Program" in loaded._repr_html_()

@@ -8,8 +8,8 @@
 #include "ops/builder.h"
 #include "ops/reference.h"
 #include "runtime/compare.h"
+#include "runtime/example_inputs.h"
 #include "temporary_folder.h"
-#include "tune/example_inputs.h"
 #include "tune/kernel_trial.h"
 
 namespace opweld::testing {

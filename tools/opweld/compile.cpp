@@ -1,130 +1,13 @@
 // opweld compile: a model compiled ahead of time, as a file that runs without the compiler.
-#include <fmt/ranges.h>
-
-#include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "aot/container.h"
-#include "aot/model_file.h"
 #include "commands.h"
-#include "compiled_file.h"
-#include "report/account.h"
-#include "session.h"
+#include "model_options.h"
 
 namespace opweld::cli {
 
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-// What became of the model.
-struct Written {
-  std::int64_t bytes = 0;
-  std::int64_t weight_bytes = 0;
-  std::int64_t code_bytes = 0;
-  aot::Origin origin;
-};
-
-struct CompileCommand {
-  ModelOptions model;
-  std::string output;
-  bool no_account = false;
-
-  Status operator()() const {
-    if (!is_compiled_file(output)) {
-      return usage_error("-o '{}': the name of a compiled model ends in .opw", output);
-    }
-    OPWELD_TRY(const Graph graph, load_model(model));
-    OPWELD_TRY(const FusionLevel level, parse_level(model.fusion));
-    OPWELD_TRY(const Bindings sizes, choose_sizes(graph, model.dims));
-    CompileOptions compiling;
-    compiling.keep_objects = true;
-    compiling.history = true;
-    OPWELD_TRY(const Compiled compiled, compile_model(graph, model, level, compiling));
-    OPWELD_CHECK(check_requirements(compiled, model, sizes));
-    std::string account;
-    if (!no_account) {
-      OPWELD_TRY(account, account_of(compiled, sizes));
-    }
-    aot::Origin origin{OPWELD_VERSION,
-                       model.target,
-                       compiled.features,
-                       model.fusion,
-                       model.numerics == "strict",
-                       compiled.executable.threads()};
-    OPWELD_CHECK(aot::write_model(output, compiled.executable, std::move(origin), account));
-    OPWELD_TRY(const Written written, look_at_file());
-    return tell(compiled, written);
-  }
-
- private:
-  // The one that `opweld explain` prints of the file.
-  Expected<std::string> account_of(const Compiled& compiled, const Bindings& sizes) const {
-    const std::size_t version = compiled.executable.version_for(sizes);
-    OPWELD_TRY(const LaunchAccount launches,
-               compiled.executable.launches(sizes, model.single_launch));
-    const ModelNames names(compiled.executable.graph(), &*compiled.history);
-    OPWELD_TRY(const std::string account,
-               explain_json(compiled.executable.versions()[version].plan, sizes, launches,
-                            compiled.tuning_log(version), &names));
-    Json document = {{"model", std::filesystem::path(model.model).filename().string()},
-                     {"target", {{"name", model.target}}}};
-    document.update(Json::parse(account));
-    document["notes"] = compiled.notes;
-    return document.dump(1);
-  }
-
-  // Read as whoever runs it will read it: what cannot be loaded is not called written.
-  Expected<Written> look_at_file() const {
-    aot::LoadOptions loading;
-    loading.threads = 1;
-    loading.check_weights = true;
-    OPWELD_TRY(aot::LoadedModel loaded, aot::load_model_file(output, loading));
-    OPWELD_TRY(const SharedBytes file, map_file(output));
-    OPWELD_TRY(const aot::Sections sections, aot::read_sections(file.bytes));
-    return Written{static_cast<std::int64_t>(file.bytes.size()),
-                   static_cast<std::int64_t>(sections.bytes(aot::Section::Weights).size()),
-                   static_cast<std::int64_t>(sections.bytes(aot::Section::Code).size()),
-                   std::move(loaded.origin)};
-  }
-
-  Status tell(const Compiled& compiled, const Written& written) const {
-    const auto versions = compiled.executable.versions();
-    if (model.json) {
-      const Json json = {{"file", output},
-                         {"bytes", written.bytes},
-                         {"weight_bytes", written.weight_bytes},
-                         {"code_bytes", written.code_bytes},
-                         {"kernels", versions.back().kernels.size()},
-                         {"versions", versions.size()},
-                         {"functions", compiled.found.all_functions},
-                         {"fusion", written.origin.fusion},
-                         {"target", written.origin.target},
-                         {"features", written.origin.features},
-                         {"threads", written.origin.threads},
-                         {"compile_seconds", compiled.seconds()}};
-      fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
-      return {};
-    }
-    const auto size = [](std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
-    std::vector<std::string> kernels;
-    for (const PlanVersion& version : versions) {
-      kernels.push_back(std::to_string(version.kernels.size()));
-    }
-    fmt::print("{}: {}, of it {} weights and {} code; {} kernels, for target {}\n", output,
-               size(written.bytes), size(written.weight_bytes), size(written.code_bytes),
-               fmt::join(kernels, " or "), written.origin.target);
-    for (const std::string& note : compiled.notes) fmt::print("note: {}\n", note);
-    fmt::print("opweld run {} runs it\n", output);
-    return {};
-  }
-};
-
-}  // namespace
-
 Command add_compile(CLI::App& app) {
-  auto command = std::make_shared<CompileCommand>();
+  auto arguments = std::make_shared<CompileArguments>();
   app.footer(
       "One file holds the code, the weights as kernels read them, the plan and the account of it.\n"
       "Who runs it needs neither the compiler nor the model:\n\n"
@@ -133,11 +16,11 @@ Command add_compile(CLI::App& app) {
       "  opweld compile model.onnx -o model.opw --target host-avx2 --threads 8\n\n"
       "--dim says for which sizes the account is written; it binds nothing. Programs in C run a "
       "file\nby opweld/runtime.h. A file holds machine code: trust it as you trust a program.");
-  add_model_options(app, command->model);
-  app.add_option("-o,--output", command->output, "The file to write, NAME.opw")->required();
-  app.add_flag("--no-account", command->no_account,
+  add_model_options(app, arguments->model);
+  app.add_option("-o,--output", arguments->output, "The file to write, NAME.opw")->required();
+  app.add_flag("--no-account", arguments->no_account,
                "Leave out what explain tells of the file: names of the model's operators, mostly");
-  return [command] { return (*command)(); };
+  return handed_over(arguments, &CompilingHalf::compile);
 }
 
 }  // namespace opweld::cli

@@ -4,17 +4,14 @@
 #include <sstream>
 
 #include "commands.h"
+#include "compiled_file.h"
 #include "report/plan_diff.h"
 
 namespace opweld::cli {
 
 namespace {
 
-struct DiffCommand {
-  std::string before;
-  std::string after;
-  bool json = false;
-
+struct DiffCommand : DiffArguments {
   // As diff has it: 0 where they are equal, 1 where they differ, 2 where that cannot be told.
   Status operator()() const {
     OPWELD_TRY(const PlanRecord first, read(before));
@@ -34,7 +31,14 @@ struct DiffCommand {
   }
 
  private:
+  // Of a compiled model, the account at the sizes that compiling was given.
   static Expected<PlanRecord> read(const std::string& path) {
+    if (is_compiled_file(path)) {
+      const auto account = stored_account(path);
+      // Not that they differ: it is unknown whether they do.
+      if (!account) return usage_error("{}", account.error().message);
+      return parse_plan_record(*account, path);
+    }
     const std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
     if (file) text << file.rdbuf();
@@ -47,7 +51,8 @@ struct DiffCommand {
 
 Command add_diff(CLI::App& app) {
   auto command = std::make_shared<DiffCommand>();
-  app.add_option("before", command->before, "Account as explain --explain=FILE writes it")
+  app.add_option("before", command->before,
+                 "Account as explain --explain=FILE writes it, or a compiled model (.opw)")
       ->required();
   app.add_option("after", command->after, "Another one, of the same model")->required();
   app.add_flag("--json", command->json, "Print JSON for scripts");

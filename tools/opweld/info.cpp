@@ -1,75 +1,17 @@
 // opweld info: what a model is.
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "import/onnx/import.h"
-#include "load.h"
-#include "plugins.h"
+#include "model_options.h"
 
 namespace opweld::cli {
 
-namespace {
-
-void print_tensors(const char* title, const std::vector<ModelInfo::Tensor>& tensors) {
-  fmt::print("{}:\n", title);
-  for (const auto& tensor : tensors) fmt::print("  {}: {}\n", tensor.name, tensor.type);
-}
-
-void print_json(const ModelInfo& info) {
-  nlohmann::ordered_json json = {
-      {"ir_version", info.ir_version}, {"opset", info.opset}, {"producer", info.producer}};
-  for (const auto& [key, tensors] :
-       {std::pair("inputs", &info.inputs), {"outputs", &info.outputs}}) {
-    json[key] = nlohmann::ordered_json::array();
-    for (const auto& tensor : *tensors) {
-      json[key].push_back({{"name", tensor.name}, {"type", tensor.type}});
-    }
-  }
-  json["operators"] = info.operators;
-  json["unsupported"] = nlohmann::ordered_json::array();
-  for (const auto& each : info.unsupported) {
-    json["unsupported"].push_back({{"op", each.op}, {"count", each.count}, {"why", each.why}});
-  }
-  fmt::print("{}\n", json.dump());
-}
-
-}  // namespace
-
 Command add_info(CLI::App& app) {
-  struct Options {
-    std::string model;
-    std::vector<std::string> plugins;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
-  app.add_option("model", options->model, "ONNX file")->required();
-  add_plugin_option(app, options->plugins);
-  app.add_flag("--json", options->json, "Print JSON for scripts");
-  return [options]() -> Status {
-    OPWELD_CHECK(load_plugins(options->plugins));
-    OPWELD_CHECK(check_is_source(options->model));
-    OPWELD_TRY(const ModelInfo info, inspect_onnx(options->model));
-    if (options->json) {
-      print_json(info);
-      return {};
-    }
-    fmt::print("opset {}, IR version {}, made by {}\n", info.opset, info.ir_version,
-               info.producer.empty() ? "an unnamed exporter" : info.producer);
-    print_tensors("inputs", info.inputs);
-    print_tensors("outputs", info.outputs);
-    fmt::print("operators:\n");
-    for (const auto& [op, count] : info.operators) fmt::print("  {:>6}  {}\n", count, op);
-    if (info.unsupported.empty()) {
-      fmt::print("all operators are supported\n");
-    } else {
-      fmt::print("unsupported:\n");
-      for (const auto& each : info.unsupported) {
-        fmt::print("  {:>6}  {}: {}\n", each.count, each.op, each.why);
-      }
-    }
-    return {};
-  };
+  auto arguments = std::make_shared<InfoArguments>();
+  app.add_option("model", arguments->model, "ONNX file")->required();
+  add_plugin_option(app, arguments->plugins);
+  app.add_flag("--json", arguments->json, "Print JSON for scripts");
+  return handed_over(arguments, &CompilingHalf::info);
 }
 
 }  // namespace opweld::cli

@@ -1,75 +1,20 @@
 // opweld operators: what a model may be made of.
-#include <fmt/ranges.h>
-
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "import/onnx/import.h"
-#include "plugin/plugin.h"
-#include "plugins.h"
+#include "model_options.h"
 
 namespace opweld::cli {
 
-namespace {
-
-// How the planner sees a custom operator.
-std::string_view form_of(const OpDef& def) {
-  if (def.trait == FusionTrait::Pointwise) return "expression";
-  return def.trait == FusionTrait::Composite ? "body" : "opaque";
-}
-
-nlohmann::ordered_json to_json(const Plugin& plugin) {
-  nlohmann::ordered_json operators = nlohmann::ordered_json::array();
-  for (const OpDef* def : plugin.operators) {
-    operators.push_back({{"name", def->name}, {"form", form_of(*def)}, {"summary", def->summary}});
-  }
-  return {{"name", plugin.name},
-          {"version", plugin.version},
-          {"path", plugin.path},
-          {"operators", std::move(operators)}};
-}
-
-void print(const Plugin& plugin) {
-  fmt::print("operators of plugin '{}'{}{} ({}):\n", plugin.name, plugin.version.empty() ? "" : " ",
-             plugin.version, plugin.path);
-  for (const OpDef* def : plugin.operators) {
-    fmt::print("  {}  [{}]{}{}\n", def->name, form_of(*def), def->summary.empty() ? "" : "  ",
-               def->summary);
-  }
-}
-
-}  // namespace
-
 Command add_operators(CLI::App& app) {
-  struct Options {
-    std::vector<std::string> plugins;
-    bool json = false;
-  };
   app.footer(
       "`opweld info MODEL` tells which operators of a model are not among them.\n"
       "Operators of plugins fuse by their expression or body; opaque ones are calls.");
-  auto options = std::make_shared<Options>();
-  add_plugin_option(app, options->plugins);
-  app.add_flag("--json", options->json,
+  auto arguments = std::make_shared<OperatorsArguments>();
+  add_plugin_option(app, arguments->plugins);
+  app.add_flag("--json", arguments->json,
                "Print JSON for scripts: {\"operators\", \"element_types\", \"plugins\"}");
-  return [options]() -> Status {
-    OPWELD_CHECK(load_plugins(options->plugins));
-    const Supported supported = supported_by_import();
-    const std::vector<const Plugin*> plugins = plugin_libraries();
-    if (options->json) {
-      nlohmann::ordered_json report = {{"operators", supported.operators},
-                                       {"element_types", supported.element_types},
-                                       {"plugins", nlohmann::ordered_json::array()}};
-      for (const Plugin* plugin : plugins) report["plugins"].push_back(to_json(*plugin));
-      fmt::print("{}\n", report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-      return {};
-    }
-    fmt::print("element types:\n  {}\noperators:\n", fmt::join(supported.element_types, ", "));
-    for (const std::string& name : supported.operators) fmt::print("  {}\n", name);
-    for (const Plugin* plugin : plugins) print(*plugin);
-    return {};
-  };
+  return handed_over(arguments, &CompilingHalf::operators);
 }
 
 }  // namespace opweld::cli

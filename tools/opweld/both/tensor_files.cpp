@@ -1,4 +1,4 @@
-#include "tensor_files.h"
+#include "both/tensor_files.h"
 
 #include <zip.h>
 
@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-#include "import/onnx/import.h"
+#include "both/pb_file.h"
 
 namespace opweld::cli {
 
@@ -193,7 +193,7 @@ Expected<NamedTensors> read_npz(const std::string& path) {
 }
 
 Expected<Tensor> read_tensor(const std::string& path) {
-  if (path.ends_with(".pb")) return read_tensor_pb(path);
+  if (path.ends_with(".pb")) return read_pb(path);
   if (path.ends_with(".npy")) return read_npy(path);
   return usage_error("'{}': a tensor file ends in .npy or .pb", path);
 }

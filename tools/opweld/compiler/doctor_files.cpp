@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "compile_cache.h"
-#include "doctor.h"
+#include "compiler/doctor.h"
 #include "report/account.h"
 #include "report/model_names.h"
 #include "support/cache_folder.h"

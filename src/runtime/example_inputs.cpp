@@ -1,4 +1,4 @@
-#include "tune/example_inputs.h"
+#include "runtime/example_inputs.h"
 
 #include <algorithm>
 #include <optional>

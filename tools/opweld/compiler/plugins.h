@@ -4,12 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "support/expected.h"
 
 namespace opweld::cli {
-
-void add_plugin_option(CLI::App& command, std::vector<std::string>& plugins);
 
 // For the rest of the process.
 Status load_plugins(const std::vector<std::string>& plugins);

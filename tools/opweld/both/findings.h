@@ -1,8 +1,10 @@
-// What opweld doctor looks at.
+// What opweld doctor has found.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "support/expected.h"
 
 namespace opweld::cli {
 
@@ -14,9 +16,7 @@ struct Finding {
   std::string problem = {};
 };
 
-// The variables that Opweld reads, as they are set, and those that look as if it should.
-std::vector<Finding> examine_environment();
-// The folder that measurements are kept in.
-Finding examine_cache();
+// Prints them. Fails where one of them is a problem, with the names of those that are.
+Status tell_findings(const std::vector<Finding>& findings, bool json);
 
 }  // namespace opweld::cli

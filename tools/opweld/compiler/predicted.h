@@ -4,8 +4,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "compile.h"
+#include "compiler/session.h"
 #include "report/prediction.h"
-#include "session.h"
 
 namespace opweld::cli {
 

@@ -1,4 +1,4 @@
-#include "predicted.h"
+#include "compiler/predicted.h"
 
 #include <algorithm>
 #include <chrono>
