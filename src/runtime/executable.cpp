@@ -15,7 +15,7 @@
 #include "runtime/sized_plan.h"
 #include "runtime/storage.h"
 #include "support/block_pool.h"
-#include "support/thread_team.h"
+#include "support/team_pool.h"
 
 namespace opweld {
 
@@ -24,7 +24,7 @@ struct Executable::State {
       : graph(std::move(the_graph)),
         versions(std::move(the_versions)),
         results(graph.outputs().size()),
-        team(threads) {
+        teams(TeamPool::of(threads)) {
     for (const PlanVersion& version : versions) storages.emplace_back(graph, version.plan);
   }
 
@@ -35,8 +35,8 @@ struct Executable::State {
   std::int64_t weight_bytes = 0;     // of all of them, each once, before any was let go
   BlockPool results;                 // of run()
 
-  std::mutex team_mutex;  // one run at a time has the team
-  ThreadTeam team;
+  std::mutex run_mutex;  // one run at a time has a team
+  std::shared_ptr<TeamPool> teams;
 
   std::mutex cache_mutex;
   std::vector<std::shared_ptr<const SizedPlan>> sized;  // most recent first
@@ -87,7 +87,7 @@ std::span<const ExecutableKernel> Executable::kernels() const {
   return state_->versions.back().kernels;
 }
 int Executable::threads() const {
-  return state_->team.size();
+  return state_->teams->threads();
 }
 
 namespace {
@@ -261,10 +261,11 @@ Status Executable::State::execute(const SizedPlan& sizes, std::span<const Tensor
   if (!workspace) workspace = std::make_unique<Workspace>();
   Status status;
   {
-    const std::lock_guard lock(team_mutex);
+    const std::lock_guard lock(run_mutex);
+    const TeamPool::Lease lent = teams->take();
     const auto& [plan, kernels] = versions[sizes.version];
     status = run_plan({graph, plan, kernels, storages[sizes.version], constants}, sizes, inputs,
-                      outputs, *workspace, team, stats, options);
+                      outputs, *workspace, lent.team(), stats, options);
   }
   const std::lock_guard lock(cache_mutex);
   workspaces.push_back(std::move(workspace));
@@ -303,7 +304,7 @@ Expected<MemoryAccount> Executable::memory(const Bindings& bindings, bool single
     }
   }
   return MemoryAccount{state_->weight_bytes, distinct_bytes(held), sizes->memory.arena_bytes,
-                       sizes->scratch_bytes * state_->team.size(), sizes->live_bytes};
+                       sizes->scratch_bytes * state_->teams->threads(), sizes->live_bytes};
 }
 
 Expected<std::vector<ArenaBlock>> Executable::arena(const Bindings& bindings) const {

@@ -2,17 +2,23 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace opweld {
 
 namespace {
 
-// Looks at a flag before sleeping on it: some tens of microseconds, the distance between two
-// kernels.
-constexpr int kSpins = 4000;
+using Clock = std::chrono::steady_clock;
+
+// How long a thread looks at a flag before it sleeps on it: the distance between two kernels, and
+// about what it takes to be woken. In time, as a pause takes ten cycles on some processors and more
+// than a hundred on others.
+constexpr std::chrono::nanoseconds kSpinTime = std::chrono::microseconds(60);
 // Where there are more threads than processors, who spins keeps those off that have work: no longer
 // than a barrier takes that is just being reached.
-constexpr int kSpinsWhenCrowded = 100;
+constexpr std::chrono::nanoseconds kSpinTimeWhenCrowded = std::chrono::microseconds(4);
+// Looks between two looks at the clock.
+constexpr int kLooks = 16;
 
 constexpr int kRangeBits = 16;
 constexpr std::uint64_t kRangeMask = (std::uint64_t{1} << kRangeBits) - 1;
@@ -30,25 +36,38 @@ void pause() {
 
 template <typename T, typename Done>
 void ThreadTeam::wait_until(const std::atomic<T>& flag, Done done) const {
-  for (int spin = 0; spin < spins_; ++spin) {
-    if (done(flag.load(std::memory_order_acquire))) return;
-    pause();
-  }
+  if (done(flag.load(std::memory_order_acquire))) return;
+  const Clock::time_point end = Clock::now() + spin_time_.load(std::memory_order_relaxed);
+  do {
+    for (int look = 0; look < kLooks; ++look) {
+      pause();
+      if (done(flag.load(std::memory_order_acquire))) return;
+    }
+  } while (Clock::now() < end);
   for (T value = flag.load(std::memory_order_acquire); !done(value);
        value = flag.load(std::memory_order_acquire)) {
     flag.wait(value, std::memory_order_acquire);
   }
 }
 
-ThreadTeam::ThreadTeam(int threads)
-    : processors_(Processors::allowed()), shares_(static_cast<std::size_t>(threads)) {
+ThreadTeam::ThreadTeam(int threads, Processors processors)
+    : processors_(std::move(processors)),
+      crowded_alone_(threads > (processors_.count() > 0
+                                    ? processors_.count()
+                                    : static_cast<int>(std::thread::hardware_concurrency()))),
+      shares_(static_cast<std::size_t>(threads)) {
   assert(threads >= 1);
-  const int known = processors_.count();
-  const int most = known > 0 ? known : static_cast<int>(std::thread::hardware_concurrency());
-  spins_ = threads > most ? kSpinsWhenCrowded : kSpins;
+  expect_crowd(false);
   for (int thread = 1; thread < threads; ++thread) {
     workers_.emplace_back([this, thread]() { worker_loop(thread); });
+    // Else it would be where the thread may be that happens to make the team.
+    if (processors_.count() > 0) processors_.confine(workers_.back());
   }
+}
+
+void ThreadTeam::expect_crowd(bool crowded) {
+  spin_time_.store(crowded || crowded_alone_ ? kSpinTimeWhenCrowded : kSpinTime,
+                   std::memory_order_relaxed);
 }
 
 ThreadTeam::~ThreadTeam() {

@@ -6,7 +6,8 @@
 // helps with those of others.
 //
 // Between kernels the threads spin for some microseconds before they sleep, so that a hand-over in
-// the middle of a run costs little, and an idle team costs nothing. Neither a barrier nor the end
+// the middle of a run costs little, and an idle team costs nothing: who has nothing to do leaves
+// the processor to others before they miss it. Neither a barrier nor the end
 // of a job waits for threads, only for tasks that were begun: a worker that the system keeps off
 // the processor holds up nobody, and finds the work gone.
 //
@@ -17,6 +18,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <thread>
@@ -43,13 +45,17 @@ class ThreadTeam {
   using StepWork =
       FunctionRef<void(std::size_t step, std::int64_t begin, std::int64_t end, int thread)>;
 
-  // `threads` >= 1; the calling thread of run() is one of them.
-  explicit ThreadTeam(int threads);
+  // `threads` >= 1; the calling thread of run() is one of them. Workers run on `processors`.
+  explicit ThreadTeam(int threads, Processors processors = Processors::allowed());
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   [[nodiscard]] int size() const { return static_cast<int>(shares_.size()); }
+
+  // Whether threads of other teams want the same processors: who waits then does not spin. Between
+  // runs only.
+  void expect_crowd(bool crowded);
 
   // Covers [0, tasks) with calls of `work`, each range handed out once; returns when all have
   // returned. One run at a time, and none from inside another.
@@ -96,9 +102,10 @@ class ThreadTeam {
   template <typename T, typename Done>
   void wait_until(const std::atomic<T>& flag, Done done) const;
 
-  const Processors processors_;  // of the thread that made the team, and so of the workers
-  int callers_processor_ = -1;   // which the workers are kept off; -1: none yet
-  int spins_;
+  const Processors processors_;
+  int callers_processor_ = -1;  // which the workers are kept off; -1: none yet
+  const bool crowded_alone_;    // more threads than processors
+  std::atomic<std::chrono::nanoseconds> spin_time_;
   std::vector<std::thread> workers_;
   // By thread. Made before the first worker, never resized.
   std::vector<Share> shares_;
