@@ -2,6 +2,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
+
 #include "arrays.h"
 
 namespace opweld::python {
@@ -46,8 +48,15 @@ std::vector<View> views_at(const std::vector<TensorInfo>& infos, const nb::list&
 // What stays the same between runs of one program.
 class AddressRunner {
  public:
-  explicit AddressRunner(const Program& program)
-      : program_(program), inputs_(program.inputs()), outputs_(program.outputs()) {}
+  AddressRunner(const Program& program, std::vector<std::size_t> written_back)
+      : program_(program),
+        inputs_(program.inputs()),
+        outputs_(program.outputs()),
+        written_back_(std::move(written_back)) {
+    for (const std::size_t each : written_back_) {
+      if (each >= outputs_.size()) raise_usage("an output that is written back is none");
+    }
+  }
 
   [[nodiscard]] nb::list output_sizes(const nb::list& inputs) const {
     std::vector<Sizes> sizes;
@@ -68,15 +77,36 @@ class AddressRunner {
     Result<void> done;
     {
       const nb::gil_scoped_release release;
-      done = program_.run_into(read, written);
+      done = run_and_write_back(read, written);
     }
     value_or_raise(std::move(done));
   }
 
  private:
+  [[nodiscard]] Result<void> run_and_write_back(
+      const std::vector<TensorView>& read, const std::vector<MutableTensorView>& written) const {
+    if (written_back_.empty()) return program_.run_into(read, written);
+    std::vector<MutableTensorView> places = written;
+    std::vector<HostTensor> made;
+    for (const std::size_t each : written_back_) {
+      Result<HostTensor> tensor = HostTensor::allocate(written[each].dtype, written[each].sizes);
+      if (!tensor) return tensor.error();
+      made.push_back(std::move(*tensor));
+      places[each] = made.back().mutable_view();
+    }
+    Result<void> done = program_.run_into(read, places);
+    if (!done) return done;
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (made[i].num_bytes() == 0) continue;
+      std::memcpy(written[written_back_[i]].data, made[i].data(), made[i].num_bytes());
+    }
+    return done;
+  }
+
   Program program_;
   std::vector<TensorInfo> inputs_;
   std::vector<TensorInfo> outputs_;
+  std::vector<std::size_t> written_back_;
 };
 
 nb::list edges_of(const Account& account) {
@@ -186,8 +216,11 @@ void bind_program(nb::module_& module) {
   nb::class_<AddressRunner>(
       module, "AddressRunner",
       "Runs a program on memory given by address, for callers that know their\n"
-      "tensors to be dense, aligned and of the program's dtypes.")
-      .def(nb::init<const Program&>(), nb::arg("program"))
+      "tensors to be dense, aligned and of the program's dtypes. Outputs that are\n"
+      "`written_back`, by their places, may lie where inputs do: they are made elsewhere, and\n"
+      "copied there when the run is over and has not failed.")
+      .def(nb::init<const Program&, std::vector<std::size_t>>(), nb::arg("program"),
+           nb::arg("written_back") = std::vector<std::size_t>())
       .def("output_sizes", &AddressRunner::output_sizes, nb::arg("inputs"),
            nb::sig("def output_sizes(self, inputs: list[tuple[int, ...]]) -> "
                    "list[tuple[int, ...]]"))

@@ -356,7 +356,7 @@ def test_a_cache_is_written_in_place() -> None:
             assert_same(mine.keys, theirs.keys)
             position += count
     (graph,) = compiled.graphs
-    assert len(graph.partition.in_place) == 1
+    assert len(graph.partition.in_place.reasons) == 1
     assert graph.stats.repacks == 0
 
 

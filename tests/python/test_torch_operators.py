@@ -50,6 +50,7 @@ BINARY: dict[str, Function] = {
     "mul": lambda x, i: (x * x[:, :1], x * 0.3, i * 3, (i > 3) * (x > 0), (i > 3) * x),
     "div": lambda x, i: (x / positive(x), x / 3, i / 3, 1 / positive(x), i / (i + 1)),
     "floor": lambda x, i: ((i - 4) // 3, (i - 4) // -3, (i - 4) % 3, (i - 4) % -3),
+    "whole rest": lambda x, i: torch.fmod(i - 4, 3),
     "trunc": lambda x, i: torch.div(i - 4, 3, rounding_mode="trunc"),
     "pow": lambda x, i: (x**2, x**3, positive(x) ** 0.5, positive(x) ** x, 2.0**x, i**2, x**1),
     "extremes": lambda x, i: (torch.maximum(x, -x), torch.minimum(i, 7 - i)),
@@ -125,6 +126,9 @@ INDEXING: dict[str, Function] = {
     "negative index": lambda x, i: x[:, torch.tensor([-1, 2])],
     "scatter": lambda x, i: torch.zeros_like(x).scatter(1, torch.tensor([[0, 2]]), x[:1, :2]),
     "scatter a number": lambda x, i: x.scatter(1, torch.tensor([[1], [3]]), 7.0),
+    "index copy": lambda x, i: x.index_copy(0, torch.tensor([1, 0]), x[:2] * 2),
+    "index copy of a column": lambda x, i: x.index_copy(1, torch.tensor([2]), x[:, :1] * 2),
+    "copy": lambda x, i: torch.ops.aten.copy(x, i[:1]),
     "index put": lambda x, i: x.index_put((torch.tensor([1, 0]),), x[:2] * 2),
     "accumulate": lambda x, i: x.index_put((torch.tensor([1, 1]),), x[:2], accumulate=True),
 }

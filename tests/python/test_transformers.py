@@ -47,7 +47,8 @@ def test_greedy_generation_gives_the_tokens_of_eager_mode(name: str) -> None:
     decoding = compiled.graphs[1]
     assert decoding.stats.calls == 11
     # Keys and values of both layers are written where they lie.
-    assert len(decoding.partition.in_place) == 4
+    assert len(decoding.partition.in_place.updates) == 4
+    assert len(decoding.segments) == 1 and not decoding.stats.eager
     assert all(graph.stats.repacks == 0 for graph in compiled.graphs)
 
 

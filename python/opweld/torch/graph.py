@@ -10,10 +10,10 @@ import torch
 from torch.fx import GraphModule, Node
 
 from opweld import _core
-from opweld.torch import views_in_torch
-from opweld.torch.partition import IN_PLACE_FORMS, Partition, mutates, partition
+from opweld.torch.partition import Partition, partition
 from opweld.torch.segment import Segment, SegmentBuilder
 from opweld.torch.translate import is_plain_tensor, traced
+from opweld.torch.writes import IN_PLACE_FORMS, mutates, operands_of
 
 # Of one graph that serves many modules, such as a layer compiled by itself: so many sets of weights
 # are packed. A weight that changed so often is read anew in every call instead.
@@ -46,7 +46,8 @@ class Weights:
         self.constants = {node: each.detach().contiguous() for node, each in tensors.items()}
         """Their memory, which stays as long as programs may read it."""
         self.segments: dict[int, Segment] = {}
-        self._marks = [(each._version, each.data_ptr()) for each in tensors.values()]
+        self._held = list(tensors.values())
+        self._versions, self._addresses = self._marks()
         self._samples = {
             node: _core.MemorySample([each.data_ptr()], [each.numel() * each.element_size()])
             for node, each in tensors.items()
@@ -60,19 +61,25 @@ class Weights:
         )
         self._value = self._sample.value()
 
+    def _marks(self) -> tuple[list[int], list[int]]:
+        return [each._version for each in self._held], [each.data_ptr() for each in self._held]
+
     def changed(self) -> list[Node]:
         """Which of them somebody has written into, or moved, since.
 
         PyTorch counts writes, but for those by way of `.data`; the samples see most of these.
         """
-        pairs = zip(self.tensors.items(), self._marks, strict=True)
-        counted = [
-            node
-            for (node, tensor), (version, address) in pairs
-            if tensor._version != version or tensor.data_ptr() != address
-        ]
-        if counted or self._sample.value() == self._value:
-            return counted
+        versions, addresses = self._marks()
+        if versions != self._versions or addresses != self._addresses:
+            known = zip(self.tensors, self._versions, self._addresses, strict=True)
+            now = zip(versions, addresses, strict=True)
+            return [
+                node
+                for (node, *before), after in zip(known, now, strict=True)
+                if (*before,) != after
+            ]
+        if self._sample.value() == self._value:
+            return []
         return [node for node, each in self._samples.items() if each.value() != self._values[node]]
 
 
@@ -118,7 +125,6 @@ class CompiledGraph:
         self._weights: OrderedDict[tuple[Any, ...], Weights] = OrderedDict()
         self._attributes = self._read_attributes()
         self._repacks: Counter[Node] = Counter()
-        self._keep_views_in_torch()
         for node, reason in self.partition.refusals.items():
             operator = str(node.target)
             self.stats.eager[operator] += 1
@@ -135,14 +141,6 @@ class CompiledGraph:
                     value = getattr(value, part)
                 found[node] = value
         return found
-
-    def _keep_views_in_torch(self) -> None:
-        """A segment of nothing but views would only copy: those are left to PyTorch."""
-        for each in self.partition.rounds:
-            if all(node.target in views_in_torch.VIEWS for node in each.compiled):
-                order = {node: i for i, node in enumerate(self.nodes)}
-                each.eager = sorted([*each.compiled, *each.eager], key=order.__getitem__)
-                each.compiled = []
 
     def _steps(self) -> list[int | Node]:
         """Rounds by number for their segment, and the eager nodes after it."""
@@ -164,7 +162,10 @@ class CompiledGraph:
             inside = set() if isinstance(step, Node) else set(nodes)
             for node in nodes:
                 given = [node] if any(user not in inside for user in node.users) else []
-                read = [each for each in node.all_input_nodes if each not in inside]
+                operands = operands_of(node, self.partition.in_place)
+                read = [each for each in operands if each not in inside]
+                if node in self.partition.written_back:
+                    read.append(self.partition.written_back[node])
                 last.update(dict.fromkeys([*given, *read], at))
         for node in [*self.output.all_input_nodes, *self._attributes]:
             last.pop(node, None)
@@ -232,7 +233,7 @@ class CompiledGraph:
                 constants[node] = value.detach().contiguous()
         return {
             number: SegmentBuilder(
-                f"{self.name}.{number}", each.compiled, self.nodes, constants
+                f"{self.name}.{number}", each.compiled, self.partition, constants
             ).build(settings)
             for number, each in enumerate(self.partition.rounds)
             if each.compiled
@@ -275,10 +276,8 @@ class CompiledGraph:
         args = torch.fx.node.map_arg(node.args, env.__getitem__)
         kwargs = torch.fx.node.map_arg(node.kwargs, env.__getitem__)
         target = node.target
-        if node in self.partition.in_place:
+        if node in self.partition.in_place.reasons:
             target = IN_PLACE_FORMS[target]
-        elif target is torch.ops.aten.copy_.default and _same_memory(*args[:2]):
-            return args[0]
         return target(*args, **kwargs)
 
 
@@ -291,8 +290,3 @@ def _value(number: torch.Tensor) -> float | str:
     """A number's value, such that equal ones may stand for each other: 0 and -0 may not."""
     value = float(number)
     return value or str(value)
-
-
-def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors are the same elements in the same places."""
-    return a.data_ptr() == b.data_ptr() and a.shape == b.shape and a.stride() == b.stride()

@@ -5,13 +5,14 @@ compiled ones. All compiled operators of a round are one segment, which runs bef
 eager operators; so there are no more segments than the longest chain of such changes.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
 from torch.fx import GraphModule, Node
 
-from opweld.torch.translate import is_getitem, is_plain_tensor, refusal, traced
+from opweld.torch import views_in_torch
+from opweld.torch.translate import is_getitem, is_host, refusal, traced
+from opweld.torch.writes import InPlace, find_in_place, find_written_back, mutates, operands_of
 
 aten = torch.ops.aten
 
@@ -30,72 +31,9 @@ class Partition:
 
     rounds: list[Round]
     refusals: dict[Node, str]
-    in_place: dict[Node, Node]
-    """Operators that write into the graph's input that they get, with the copy which that saves."""
-
-
-def is_host(node: Node) -> bool:
-    """Whether it computes sizes, or takes a result apart: work of Python, not of a kernel."""
-    if is_getitem(node):
-        return True
-    value = traced(node)
-    return isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool)
-
-
-def mutates(node: Node) -> bool:
-    """Whether the operator writes into an operand."""
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and schema.is_mutable
-
-
-# What writes a part of its first operand, with the form that does so in place.
-IN_PLACE_FORMS = {
-    aten.index_put.default: aten.index_put_.default,
-    aten.index_copy.default: aten.index_copy_.default,
-    aten.scatter.src: aten.scatter_.src,
-    aten.scatter.value: aten.scatter_.value,
-    aten.masked_scatter.default: aten.masked_scatter_.default,
-}
-
-
-def find_in_place(graph: torch.fx.Graph) -> dict[Node, Node]:
-    """Cache updates: an operator whose result is only written back into its own first operand.
-
-    Tracing makes `cache.index_copy_(...)` a copy of the whole cache and, at the end, a copy back.
-    Where nobody reads the old contents afterwards, the operator may write into the cache itself.
-    """
-    order = {node: i for i, node in enumerate(graph.nodes)}
-    found = {}
-    for copy in graph.nodes:
-        if copy.target is not aten.copy_.default or copy.users:
-            continue
-        target, update = copy.args[:2]
-        if not isinstance(update, Node) or update.target not in IN_PLACE_FORMS:
-            continue
-        others = [user for user in target.users if user not in (copy, update)]
-        if (
-            target.op == "placeholder"
-            and update.args[0] is target
-            and sum(each is target for each in update.all_input_nodes) == 1
-            and target not in _nodes_of(update.args[1:])
-            and all(order[user] < order[update] for user in others)
-            and not any(_is_view(user) for user in others)
-            and is_plain_tensor(traced(target))
-        ):
-            found[update] = copy
-    return found
-
-
-def _nodes_of(arguments: Iterable[object]) -> set[Node]:
-    found: set[Node] = set()
-    torch.fx.node.map_arg(tuple(arguments), found.add)
-    return found
-
-
-def _is_view(node: Node) -> bool:
-    """Whether its result may be memory of its operand."""
-    schema = getattr(node.target, "_schema", None)
-    return schema is None or any(each.alias_info is not None for each in schema.arguments)
+    in_place: InPlace
+    written_back: dict[Node, Node]
+    """Results of programs, with the graph's inputs that these copy them into."""
 
 
 def partition(module: GraphModule) -> Partition:
@@ -107,6 +45,7 @@ class _Partitioner:
     """Gives rounds to nodes, in the order of the graph."""
 
     def __init__(self, module: GraphModule) -> None:
+        self.graph = module.graph
         self.nodes = list(module.graph.nodes)
         self.in_place = find_in_place(module.graph)
         self.compiled: set[Node] = set()
@@ -124,22 +63,53 @@ class _Partitioner:
             if node.op != "call_function":
                 self.round_of[node] = 0
                 continue
-            reason = _reason(node, self.in_place, self.compiled)
+            reason = self._reason(node)
             if reason is None:
                 self.compiled.add(node)
             elif not is_host(node):
                 self.refusals[node] = reason
             self.round_of[node] = self._round(node)
+        self._keep_views_in_torch()
+        written_back = find_written_back(self.graph, self.in_place, self.round_of, self.compiled)
+        saved = {*self.in_place.copies.values(), *written_back.values()}
+        for copy in saved:
+            del self.refusals[copy]
+        targets = {value: copy.args[0] for value, copy in written_back.items()}
+        return Partition(self._rounds(saved), self.refusals, self.in_place, targets)
+
+    def _keep_views_in_torch(self) -> None:
+        """A round of nothing but views would only copy: those are left to PyTorch."""
+        working = {
+            self.round_of[node] for node in self.compiled if node.target not in views_in_torch.VIEWS
+        }
+        self.compiled = {node for node in self.compiled if self.round_of[node] in working}
+
+    def _rounds(self, saved: set[Node]) -> list[Round]:
         rounds = [Round() for _ in range(max(self.round_of.values(), default=0) + 1)]
         for node in self.nodes:
-            if node.op == "call_function":
+            if node.op == "call_function" and node not in saved:
                 place = rounds[self.round_of[node]]
                 (place.compiled if node in self.compiled else place.eager).append(node)
-        return Partition(rounds, self.refusals, self.in_place)
+        return rounds
+
+    def _reason(self, node: Node) -> str | None:
+        """Why it runs in eager mode; nothing if a program does it."""
+        if is_getitem(node):
+            return None if node.args[0] in self.compiled else "a result of an eager operator"
+        if is_host(node):
+            return "a number"
+        if node in self.in_place.updates:
+            return None
+        if node in self.in_place.reasons:
+            return self.in_place.reasons[node]
+        if mutates(node):
+            return "it writes into an operand"
+        return refusal(node)
 
     def _round(self, node: Node) -> int:
-        lowest = max([self.earliest, *(self._after(each, node) for each in node.all_input_nodes)])
-        if node in self.in_place:
+        operands = operands_of(node, self.in_place)
+        lowest = max([self.earliest, *(self._after(each, node) for each in operands)])
+        if node in self.in_place.reasons:
             # Behind everything that reads what it overwrites.
             readers = [each for each in node.args[0].users if each in self.round_of]
             return max([lowest, *(self.round_of[each] for each in readers)])
@@ -172,15 +142,3 @@ def _free_symbols(node: Node) -> set[str]:
         if isinstance(size, torch.SymInt):
             found |= {str(each) for each in size.node.expr.free_symbols}
     return found
-
-
-def _reason(node: Node, in_place: dict[Node, Node], compiled: set[Node]) -> str | None:
-    if is_getitem(node):
-        return None if node.args[0] in compiled else "a result of an eager operator"
-    if is_host(node):
-        return "a number"
-    if node in in_place:
-        return "it updates a cache in place"
-    if mutates(node):
-        return "it writes into an operand"
-    return refusal(node)

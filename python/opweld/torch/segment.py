@@ -6,13 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 from torch.fx import Node
 
 from opweld import _core
 from opweld.torch.dtypes import name_of
 from opweld.torch.emitter import Emitter
+from opweld.torch.partition import Partition
+from opweld.torch.row_updates import emit_update, stored_sizes
 from opweld.torch.sizes import to_size, to_sizes
 from opweld.torch.translate import declare_symbols, emit, is_getitem, traced
+from opweld.torch.writes import operands_of
 
 # What the model itself is called in a trace: a decorated forward knows it as the first argument.
 MODEL = re.compile(r"^L\.(?:self|args\.0)\.")
@@ -31,6 +35,20 @@ class SizeFeed:
     """Of the source tensor; nothing where the source is a number."""
 
 
+@dataclass(frozen=True)
+class SegmentOutput:
+    """A result of a segment, and where in memory it goes."""
+
+    node: Node
+    dtype: torch.dtype
+    order: list[int] | None = None
+    """Of axes in memory, where it is not row-major."""
+    input: int | None = None
+    """It lies in place of this input, by its place."""
+    target: Node | None = None
+    """Nobody reads it, but the run copies it into this input of the graph when it is over."""
+
+
 @dataclass
 class Segment:
     """Compiled operators that run as one program."""
@@ -38,13 +56,12 @@ class Segment:
     nodes: list[Node]
     inputs: list[Node]
     feeds: list[SizeFeed]
-    outputs: list[Node]
+    outputs: list[SegmentOutput]
     program: _core.Program
     runner: _core.AddressRunner
     symbols: list[str]
-    dtypes: list[torch.dtype] = field(default_factory=list)
-    strides: list[list[int] | None] = field(default_factory=list)
-    """For each output the order of axes in memory, where it is not row-major."""
+    batched: list[int]
+    """Inputs that the program knows with a batch of 1 as their first axis."""
     copies: int = 0
     """Inputs that were copied since they were not dense."""
     calls: int = 0
@@ -54,17 +71,15 @@ class Segment:
 
     def run(self, env: dict[Node, Any]) -> None:
         """Reads its inputs from `env` and puts its outputs there."""
-        addresses: list[int] = []
-        sizes: list[Sequence[int]] = []
-        held = []
-        for node in self.inputs:
-            tensor = env[node]
+        held = [env[node] for node in self.inputs]
+        for at, tensor in enumerate(held):
             if not tensor.is_contiguous():
-                tensor = tensor.contiguous()
+                held[at] = tensor.contiguous()
                 self.copies += 1
-            held.append(tensor)
-            addresses.append(tensor.data_ptr())
-            sizes.append(tensor.shape)
+        sizes: list[Sequence[int]] = [tensor.shape for tensor in held]
+        for at in self.batched:
+            sizes[at] = (1, *sizes[at])
+        addresses = [tensor.data_ptr() for tensor in held]
         for feed in self.feeds:
             value = env[feed.source]
             addresses.append(0)
@@ -77,14 +92,41 @@ class Segment:
                 self._shapes.clear()
             self._shapes[key] = shapes
         outputs = [
-            torch.empty(shape, dtype=dtype)
-            for shape, dtype in zip(shapes, self.dtypes, strict=True)
+            self._memory_for(output, shape, held, env)
+            for output, shape in zip(self.outputs, shapes, strict=True)
         ]
         self.runner.run(addresses, sizes, [each.data_ptr() for each in outputs], shapes)
         self.calls += 1
         self.last = key
-        for node, output, order in zip(self.outputs, outputs, self.strides, strict=True):
-            env[node] = output if order is None else _reordered(output, order)
+        written = []
+        for output, made in zip(self.outputs, outputs, strict=True):
+            target = output.target if output.input is None else self.inputs[output.input]
+            if target is None:
+                env[output.node] = made if output.order is None else _reordered(made, output.order)
+                continue
+            tensor = env[target]
+            if made is tensor:
+                written.append(tensor)
+            else:
+                tensor.copy_(made)
+            if output.input is not None:
+                env[output.node] = tensor
+        if written:
+            # PyTorch counts writes, but does not see those of a program.
+            increment_version(written)
+
+    @staticmethod
+    def _memory_for(
+        output: SegmentOutput,
+        shape: Sequence[int],
+        held: list[torch.Tensor],
+        env: dict[Node, Any],
+    ) -> torch.Tensor:
+        if output.input is not None:
+            return held[output.input]
+        if output.target is not None and env[output.target].is_contiguous():
+            return env[output.target]
+        return torch.empty(shape, dtype=output.dtype)
 
     def last_values(self) -> dict[str, int]:
         """The values of its free sizes in the last run."""
@@ -133,12 +175,19 @@ class SegmentBuilder:
     """Makes the program of a segment."""
 
     def __init__(
-        self, name: str, nodes: list[Node], everything: list[Node], constants: Mapping[Node, Any]
+        self, name: str, nodes: list[Node], partition: Partition, constants: Mapping[Node, Any]
     ) -> None:
         self.nodes = nodes
         self.inside = set(nodes)
-        self.everything = everything
+        self.everything = list(nodes[0].graph.nodes)
         self.constants = constants
+        self.written_back = partition.written_back
+        self.in_place = partition.in_place
+        updates = self.in_place.updates
+        self.updates = {node: updates[node] for node in nodes if node in updates}
+        self.updated = {node.args[0]: rows for node, rows in self.updates.items()}
+        self.stored: dict[Node, Any] = {}
+        """What they write into, and their results, as tensor_scatter takes and gives them."""
         self.builder = _core.GraphBuilder(name)
         self.tensors: dict[Node, Any] = {}
         self.inputs: list[Node] = []
@@ -152,11 +201,12 @@ class SegmentBuilder:
         reads = dict.fromkeys(
             each
             for node in self.nodes
-            for each in node.all_input_nodes
+            for each in operands_of(node, self.in_place)
             if each not in self.inside and isinstance(traced(each), torch.Tensor)
         )
         values = [value for node in [*reads, *self.nodes] for value in _flat(traced(node))]
         numbers = [traced(each) for node in self.nodes for each in node.all_input_nodes]
+        numbers += [number for rows in self.updates.values() for number in rows.numbers()]
         symbols = declare_symbols(self.builder, [*values, *numbers])
         for node in reads:
             self._add_outside(node)
@@ -165,26 +215,43 @@ class SegmentBuilder:
         for node in self.nodes:
             self.builder.layer(_layer_of(node))
             self.tensors[node] = self._emit(emitter, node)
-        outputs = [node for node in self.nodes if self._is_output(node)]
-        for node in outputs:
-            self.builder.output(node.name, self.tensors[node])
+        outputs = [self._output(node) for node in self.nodes if self._is_output(node)]
+        in_place = {}
+        for output in outputs:
+            node = output.node
+            self.builder.output(node.name, self.stored.get(node, self.tensors[node]))
+            if output.input is not None:
+                in_place[node.name] = self.inputs[output.input].name
         model = self.builder.finish()
-        program = model.compile(_core.CompileSettings(**settings))
+        program = model.compile(_core.CompileSettings(**settings, in_place=in_place))
+        written_back = [i for i, output in enumerate(outputs) if output.target is not None]
         return Segment(
             nodes=self.nodes,
             inputs=self.inputs,
             feeds=feeds,
             outputs=outputs,
             program=program,
-            runner=_core.AddressRunner(program),
+            runner=_core.AddressRunner(program, written_back),
             symbols=model.symbols(),
-            dtypes=[traced(node).dtype for node in outputs],
-            strides=[self._order(node) for node in outputs],
+            batched=[i for i, node in enumerate(self.inputs) if self._is_batched(node)],
         )
+
+    def _output(self, node: Node) -> SegmentOutput:
+        dtype = traced(node).dtype
+        if node in self.stored:
+            return SegmentOutput(node, dtype, input=self.inputs.index(node.args[0]))
+        if node in self.written_back:
+            return SegmentOutput(node, dtype, target=self.written_back[node])
+        return SegmentOutput(node, dtype, order=self._order(node))
 
     def _emit(self, emitter: Emitter, node: Node) -> Any:
         if is_getitem(node):
             return self.tensors[node.args[0]][node.args[1]]
+        if node in self.updates:
+            before = self.stored[node.args[0]]
+            after = emit_update(emitter, self.updates[node], before, self.tensors.__getitem__)
+            self.stored[node] = after
+            return emitter.reshape(after, to_sizes(traced(node).shape))
         return emit(emitter, node, self.tensors.__getitem__)
 
     def _add_outside(self, node: Node) -> None:
@@ -198,9 +265,17 @@ class SegmentBuilder:
             )
             return
         self.inputs.append(node)
-        self.tensors[node] = self.builder.input(
-            node.name, name_of(value.dtype), to_sizes(value.shape)
-        )
+        sizes = to_sizes(value.shape)
+        if node in self.updated:
+            sizes = stored_sizes(self.updated[node], sizes)
+        tensor = self.builder.input(node.name, name_of(value.dtype), sizes)
+        if node in self.updated:
+            self.stored[node] = tensor
+            tensor = Emitter(self.builder).reshape(tensor, to_sizes(value.shape))
+        self.tensors[node] = tensor
+
+    def _is_batched(self, node: Node) -> bool:
+        return node in self.updated and self.updated[node].axis == 0
 
     def _told(self) -> set[str]:
         """Symbols that are alone the size of an axis of an input."""

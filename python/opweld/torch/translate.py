@@ -10,6 +10,7 @@ from opweld._core import Error, GraphBuilder, GraphTensor
 from opweld.torch import lower  # noqa: F401  (registers the translations)
 from opweld.torch.dtypes import name_of
 from opweld.torch.emitter import TRANSLATIONS, Emitter
+from opweld.torch.row_updates import RowUpdate, emit_update, row_update, stored_sizes
 from opweld.torch.sizes import Unsupported, symbols_of, to_sizes
 
 
@@ -30,11 +31,6 @@ def is_plain_tensor(value: object) -> bool:
     )
 
 
-def tensor_inputs(node: Node) -> list[Node]:
-    """The nodes whose tensors it reads, each once."""
-    return [each for each in node.all_input_nodes if isinstance(traced(each), torch.Tensor)]
-
-
 def readers_of_results(node: Node) -> frozenset[int]:
     """Of a node with several results, which of them somebody reads."""
     return frozenset(
@@ -45,6 +41,14 @@ def readers_of_results(node: Node) -> frozenset[int]:
 def is_getitem(node: Node) -> bool:
     """Whether it takes one of several results."""
     return node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem"
+
+
+def is_host(node: Node) -> bool:
+    """Whether it computes sizes, or takes a result apart: work of Python, not of a kernel."""
+    if is_getitem(node):
+        return True
+    value = traced(node)
+    return isinstance(value, int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 def emit(
@@ -72,9 +76,28 @@ def emit(
     kwargs = {name: value_of(each) for name, each in node.kwargs.items()}
     try:
         return translation(emitter, traced(node), *args, **kwargs)
+    except Unsupported:
+        rows = row_update(node)
+        if rows is None:
+            raise
+        return emit_written(emitter, node, rows, tensor_of)
     except (TypeError, IndexError, KeyError, AttributeError, ValueError, OverflowError) as error:
         # A form of the operator that the translation does not know.
         raise Unsupported(f"this form of it is not translated ({error})") from error
+
+
+def emit_written(
+    emitter: Emitter, node: Node, rows: RowUpdate, tensor_of: Callable[[Node], GraphTensor]
+) -> GraphTensor:
+    """What an operator makes of its first operand by writing rows, with the operand's sizes.
+
+    Raises:
+        Unsupported: Opweld cannot say where the rows are.
+    """
+    before = tensor_of(node.args[0])
+    stored = emitter.reshape(before, stored_sizes(rows, before.sizes()))
+    written = emit_update(emitter, rows, stored, tensor_of)
+    return emitter.reshape(written, before.sizes())
 
 
 def declare_symbols(builder: GraphBuilder, values: list[object]) -> dict[str, tuple[int, int]]:
@@ -99,18 +122,20 @@ def _same_type(tensor: GraphTensor | None, expected: torch.Tensor) -> bool:
     return all(a == b for a, b in both if isinstance(a, int) and isinstance(b, int))
 
 
-def refusal(node: Node) -> str | None:
-    """Why Opweld cannot do this operator; nothing if it can.
+def refusal(node: Node, rows: RowUpdate | None = None) -> str | None:
+    """Why Opweld cannot do this operator, or write these rows in place; nothing if it can.
 
     The operator is translated alone, into a graph that is thrown away, and its result held against
     what tracing says it is.
     """
-    if node.target not in TRANSLATIONS:
+    if rows is None and node.target not in TRANSLATIONS:
         return "Opweld has no translation of it"
     results = traced(node)
     several = isinstance(results, list | tuple)
-    operands = tensor_inputs(node)
-    everything = [*(results if several else [results]), *map(traced, node.all_input_nodes)]
+    read = [*node.all_input_nodes, *([] if rows is None else rows.operands())]
+    operands = [each for each in dict.fromkeys(read) if isinstance(traced(each), torch.Tensor)]
+    everything = [*(results if several else [results]), *map(traced, read)]
+    everything += [] if rows is None else rows.numbers()
     tensors = [each for each in everything if isinstance(each, torch.Tensor)]
     if not all(map(is_plain_tensor, tensors)):
         return "a tensor of it is not a plain one in the processor's memory"
@@ -123,7 +148,11 @@ def refusal(node: Node) -> str | None:
             )
             for each in operands
         }
-        made = emit(Emitter(builder), node, inputs.__getitem__)
+        emitter = Emitter(builder)
+        if rows is None:
+            made = emit(emitter, node, inputs.__getitem__)
+        else:
+            made = emit_written(emitter, node, rows, inputs.__getitem__)
         builder.check()
         pairs = zip(made, results, strict=True) if several else [(made, results)]
         if not all(_same_type(*pair) for pair in pairs):

@@ -109,6 +109,20 @@ def index_put(
     return e.op("scatter_nd", x, _paths(e, leading, sizes), updates, reduction=reduction)
 
 
+@translates(aten.index_copy.default)
+def index_copy(
+    e: Emitter,
+    result: torch.Tensor,
+    x: GraphTensor,
+    dim: int,
+    index: GraphTensor,
+    source: GraphTensor,
+) -> GraphTensor:
+    if e.rank(x) == 0 or e.rank(index) != 1 or e.axis(dim, e.rank(x)) != 0:
+        raise Unsupported("a copy to rows of an axis that is not the first one")
+    return index_put(e, result, x, [index], source)
+
+
 @translates(aten.scatter.src)
 def scatter(
     e: Emitter,

@@ -1,6 +1,7 @@
 """Functions of several operands, element by element; they broadcast and promote as ATen's do."""
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from opweld._core import GraphTensor
 from opweld.torch import dtypes
@@ -102,6 +103,21 @@ def remainder(e: Emitter, result: torch.Tensor, a: Operand, b: Operand) -> Graph
     if name_of(result.dtype) in dtypes.FLOATS or not isinstance(b, int) or b == 0:
         raise Unsupported("a remainder of floats, or by a number that may be 0")
     return _binary(e, "mod", name_of(result.dtype), a, b)
+
+
+@translates(aten.fmod.Scalar)
+def fmod(e: Emitter, result: torch.Tensor, a: GraphTensor, b: Number) -> GraphTensor:
+    if name_of(result.dtype) in dtypes.FLOATS or not _is_positive(b):
+        raise Unsupported("a remainder of floats, or by a number that may not be positive")
+    dtype = name_of(result.dtype)
+    # The quotient of whole numbers is that towards 0.
+    return _binary(e, "sub", dtype, a, _binary(e, "mul", dtype, _binary(e, "div", dtype, a, b), b))
+
+
+def _is_positive(value: Number) -> bool:
+    if isinstance(value, torch.SymInt):
+        return statically_known_true(value > 0)
+    return isinstance(value, int) and value > 0
 
 
 @translates(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)

@@ -51,6 +51,14 @@ def expand(
     return e.op("expand", x, shape=to_sizes(result.shape))
 
 
+@translates(aten.copy.default)
+def copy(
+    e: Emitter, result: torch.Tensor, x: GraphTensor, source: GraphTensor, *arguments: object
+) -> GraphTensor:
+    # Of what is overwritten nothing is read but its sizes.
+    return e.op("expand", e.cast(source, name_of(result.dtype)), shape=to_sizes(result.shape))
+
+
 @translates(aten.repeat.default)
 def repeat(
     e: Emitter, result: torch.Tensor, x: GraphTensor, repeats: Sequence[int | torch.SymInt]
