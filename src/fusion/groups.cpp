@@ -49,9 +49,15 @@ bool looks_up_rows_for(const Group& producer, const Group& consumer) {
 }  // namespace
 
 std::optional<KernelKind> kind_together(const Group& producer, const Group& consumer) {
-  const bool is_read_in_place = producer.only_views || (consumer.kind == KernelKind::Contract &&
-                                                        looks_up_rows_for(producer, consumer));
-  return merged_kind(producer.kind, consumer.kind, is_read_in_place);
+  const bool looks_up_rows =
+      consumer.kind == KernelKind::Contract && looks_up_rows_for(producer, consumer);
+  return merged_kind(producer.kind, consumer.kind,
+                     looks_up_rows ? IndexMaps::Strided : producer.index_maps());
+}
+
+IndexMaps Group::index_maps() const {
+  if (only_views) return IndexMaps::Strided;
+  return only_maps ? IndexMaps::Joining : IndexMaps::None;
 }
 
 Kernel kernel_of(const Group& group) {
@@ -97,6 +103,7 @@ void Groups::begin(Group& group, Node& node) {
   group.nodes.push_back(&node);
   group.kind = kind_of(node);
   group.only_views = is_strided_view(node);
+  group.only_maps = group.only_views || node.op() == "concat";
   for (const Node* each : group.nodes) place_of(each).group = &group;
 }
 
@@ -142,6 +149,7 @@ void Groups::merge(Group& producer, Group& consumer, KernelKind kind, std::vecto
   consumer.nodes = std::move(nodes);
   consumer.kind = kind;
   consumer.only_views = consumer.only_views && producer.only_views;
+  consumer.only_maps = consumer.only_maps && producer.only_maps;
   for (const Node* node : producer.nodes) place_of(node).group = &consumer;
   producer.nodes.clear();
 }

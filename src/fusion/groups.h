@@ -18,8 +18,10 @@ struct Group {
   KernelKind kind = KernelKind::Map;
   std::vector<Node*> nodes;  // in topological order
   bool only_views = false;   // strided views alone
+  bool only_maps = false;    // strided views and concats alone
 
   [[nodiscard]] bool only_aliases() const;
+  [[nodiscard]] IndexMaps index_maps() const;
 };
 
 // The kind of the kernel that would hold both; absent when no schedule does.

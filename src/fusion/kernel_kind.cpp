@@ -104,7 +104,7 @@ KernelKind kind_of(const Node& node) {
 }
 
 std::optional<KernelKind> merged_kind(KernelKind producer, KernelKind consumer,
-                                      bool producer_is_view) {
+                                      IndexMaps producer_maps) {
   // A transpose beside other work is an index map like any other.
   if (producer == KernelKind::Move) producer = KernelKind::Map;
   if (consumer == KernelKind::Move) consumer = KernelKind::Map;
@@ -124,7 +124,10 @@ std::optional<KernelKind> merged_kind(KernelKind producer, KernelKind consumer,
   if (consumer == KernelKind::Map) return producer;
   if (producer == KernelKind::Map) {
     const bool takes_expressions = consumer == KernelKind::Row || consumer == KernelKind::Reduce;
-    if (takes_expressions || producer_is_view) return consumer;
+    if (takes_expressions || producer_maps == IndexMaps::Strided) return consumer;
+    // Rows of keys and values that are joined, and given out as they are read.
+    const bool joins = producer_maps == IndexMaps::Joining;
+    if (joins && consumer == KernelKind::Attention) return consumer;
   }
   return std::nullopt;
 }

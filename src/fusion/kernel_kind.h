@@ -1,6 +1,7 @@
 // Which schedule an operator belongs to by itself, and what two groups would be together.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "fusion/plan.h"
@@ -19,9 +20,12 @@ bool is_alias(const Node& node);
 // Reshape, transpose, slice, expand: the operand's elements at other places, readable by strides.
 bool is_strided_view(const Node& node);
 
+// Whether a group does nothing but find elements at other places: by strides, or in several tensors
+// that concats join.
+enum class IndexMaps : std::uint8_t { None, Joining, Strided };
+
 // The kind of the kernel that would hold producer and consumer; absent when no schedule holds both.
-// `producer_is_view`: the consumer reads what the producer makes where it lies.
 std::optional<KernelKind> merged_kind(KernelKind producer, KernelKind consumer,
-                                      bool producer_is_view);
+                                      IndexMaps producer_maps);
 
 }  // namespace opweld

@@ -37,6 +37,8 @@ class ElementBuilder {
 
   // The value is read from (or written to) this param, laid out densely by its shape.
   void bind_param(const Value* value, int param) { params_[value] = param; }
+  void unbind_param(const Value* value) { params_.erase(value); }
+  [[nodiscard]] bool has_param(const Value* value) const { return params_.contains(value); }
   [[nodiscard]] int param_of(const Value* value) const { return params_.at(value); }
   void define(const Value* value, Definition definition) {
     definitions_[value] = std::move(definition);

@@ -18,6 +18,9 @@
 // masked has l = 0 and gives zeros, as does an empty T. Which of the two a kernel is follows from
 // S; where S is free and T is not S, it holds both, and goes by S when it runs. Chunks are cut by T
 // alone, so that no bit depends on how many threads there are.
+//
+// Where K and V are past rows and new ones that a concat joins and that are given out, either stores
+// them as well: see attention_joined.cpp.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -34,14 +37,24 @@ namespace {
 // Blocks of keys in a chunk.
 constexpr std::int64_t kChunkBlocks = 2;
 
-// What the group stores: over the result, and over the log-sum-exp alone.
+// What the group stores: over the result, over the log-sum-exp alone, and of K and V.
 struct Outputs {
   std::vector<DomainOutput> result, lse;
+  std::vector<JoinedRows> joined = {};
 };
 
-Expected<Outputs> find_outputs(std::span<const Value* const> results, const Attention& attention) {
+bool is_joined(const Value* output, std::span<const JoinedRows> joined) {
+  return std::ranges::any_of(joined, [&](const JoinedRows& rows) {
+    return std::ranges::find(rows.outputs, output, &DomainOutput::output) != rows.outputs.end();
+  });
+}
+
+Expected<Outputs> find_outputs(std::span<const Value* const> results, const Attention& attention,
+                               std::vector<JoinedRows> joined = {}) {
   Outputs outputs;
+  outputs.joined = std::move(joined);
   for (const Value* result : results) {
+    if (is_joined(result, outputs.joined)) continue;
     if (auto over = output_over(result, attention.node->result(0)->shape())) {
       outputs.result.push_back(std::move(*over));
       continue;
@@ -70,6 +83,9 @@ class AttentionEmitter {
   Status emit() {
     const Dim& queries = attention_.queries;
     const auto known = queries.constant();
+    if (known && *known == 0 && !outputs_.joined.empty()) {
+      return fail("without queries there are no tasks to store the rows that it joins");
+    }
     if (known && *known >= 1 && *known <= kFewQueries) return emit_few();
     const bool never_few = provably_le(kFewQueries + 1, queries);
     if (known || never_few || queries == attention_.keys) return emit_many();
@@ -125,6 +141,7 @@ class AttentionEmitter {
   Status emit_many(AttentionTask& task) {
     task.key_head = math_.div(task.head, attention_.heads_per_group);
     take_rows(task);
+    OPWELD_CHECK(store_share(task));
     OPWELD_CHECK(take_keys(task));
     AttentionScores scores(lowering_, attention_, task);
     const auto form = on_matrix_unit(attention_, lowering_.options())
@@ -132,6 +149,24 @@ class AttentionEmitter {
                           : make_row_lanes_form(lowering_, attention_, task, scores);
     OPWELD_CHECK(emit_keys(task, scores, *form));
     return store_rows(scores, task, *form);
+  }
+
+  // Of the rows that all tasks of a key head join, as many as each other one stores.
+  Status store_share(const AttentionTask& task) {
+    const Dim blocks = ceil_div(attention_.queries, Dim(task.row_block));
+    const Dim tasks = max(attention_.heads_per_group * blocks, Dim(1));
+    const Expr head = math_.mod(task.head, attention_.heads_per_group);
+    const Expr number =
+        math_.add(math_.mul(head, blocks), math_.div(task.row0, Dim(task.row_block)));
+    for (const JoinedRows& joined : outputs_.joined) {
+      const Dim rows = joined.value->shape()[2];
+      const Dim share = ceil_div(rows, tasks);
+      const Expr first = math_.mul(number, share);
+      const Expr end = program_.min(program_.add(first, share), rows);
+      OPWELD_CHECK(
+          store_joined_rows(lowering_, joined, task.batch, task.key_head, first, end));
+    }
+    return {};
   }
 
   // ---- few queries ----
@@ -163,6 +198,8 @@ class AttentionEmitter {
                                                          lowering_.options().blocking.queries);
     const bool one_block = provably_le(most_rows, few.task.row_block);
     few.row_blocks = one_block ? Dim(1) : ceil_div(few.task.rows, Dim(few.task.row_block));
+    // What is joined is stored without queries, too.
+    if (!outputs_.joined.empty()) few.row_blocks = max(few.row_blocks, Dim(1));
     few.task.key_block = keys_at_once(few.key_lanes ? kKeyLanesBlock : kRowLanesBlock);
     few.chunk = kChunkBlocks * few.task.key_block;
     few.chunks = max(ceil_div(attention_.keys, Dim(few.chunk)), Dim(1));
@@ -180,6 +217,8 @@ class AttentionEmitter {
   }
 
   Status emit_few_rows(Few& few, Expr row_block, Expr chunk) {
+    OPWELD_CHECK(store_chunk(few, row_block, chunk));
+    const GroupLowering::ReadBack read_back(lowering_, rows_to_read_back(few));
     AttentionTask& task = few.task;
     task.row0 = math_.mul(row_block, Dim(task.row_block));
     take_rows(task);
@@ -213,6 +252,33 @@ class AttentionEmitter {
                      emit_chunk);
   }
 
+  // What is joined of the chunk, by one of the tasks that it is cut into by rows.
+  Status store_chunk(const Few& few, Expr row_block, Expr chunk) {
+    if (outputs_.joined.empty()) return {};
+    const auto store = [&]() -> Status {
+      for (const JoinedRows& joined : outputs_.joined) {
+        const Dim& rows = joined.value->shape()[2];
+        const Expr first = math_.mul(chunk, Dim(few.chunk));
+        const Expr end = few.split() ? program_.min(program_.add(first, few.chunk), rows)
+                                     : math_.size(rows);
+        OPWELD_CHECK(store_joined_rows(lowering_, joined, few.task.batch, few.task.key_head, first,
+                                       end));
+      }
+      return {};
+    };
+    if (few.row_blocks == Dim(1)) return store();
+    return emit_when(exprs_.binary(ExprKind::Eq, row_block, math_.constant(0)), store);
+  }
+
+  // What a task has stored of what it reads: all, unless there are several for a chunk.
+  std::vector<const Value*> rows_to_read_back(const Few& few) const {
+    std::vector<const Value*> values;
+    for (const JoinedRows& joined : outputs_.joined) {
+      if (few.row_blocks == Dim(1) && joined.is_output()) values.push_back(joined.value);
+    }
+    return values;
+  }
+
   // Chunks of the keys that some row of the task sees; the tasks of all others have nothing to do.
   // Of no keys the first chunk takes care.
   KeyRange chunks_in_sight(const Few& few, AttentionScores& scores) {
@@ -233,8 +299,10 @@ class AttentionEmitter {
 
   Status emit_either() {
     const Dim& queries = attention_.queries;
+    // Of no queries there are no tasks; but for what is joined, of which the few take care.
+    const bool joins = !outputs_.joined.empty();
     const Dim is_single = at_most(1) - at_most(0);
-    const Dim is_few = at_most(kFewQueries) - at_most(1);
+    const Dim is_few = at_most(kFewQueries) - at_most(1) + (joins ? at_most(0) : Dim(0));
     AttentionTask many = this->many();
     Few single = this->few(Dim(1), 1);
     Few few = this->few(queries, kFewQueries);
@@ -253,12 +321,12 @@ class AttentionEmitter {
     const auto more_than = [&](std::int64_t limit) {
       return exprs_.binary(ExprKind::Lt, math_.constant(limit), count);
     };
-    OPWELD_CHECK(emit_when(exprs_.binary(ExprKind::Eq, count, math_.constant(1)),
-                           [&] { return emit_few(single, batch, task); }));
-    OPWELD_CHECK(emit_when(exprs_.binary(ExprKind::And, more_than(1),
+    const Expr one = exprs_.binary(ExprKind::Eq, count, math_.constant(1));
+    OPWELD_CHECK(emit_when(one, [&] { return emit_few(single, batch, task); }));
+    const Expr not_one = joins ? exprs_.unary(ExprKind::Not, one) : more_than(1);
+    OPWELD_CHECK(emit_when(exprs_.binary(ExprKind::And, not_one,
                                          exprs_.unary(ExprKind::Not, more_than(kFewQueries))),
                            [&] { return emit_few(few, batch, task); }));
-    // Of no queries there are no tasks.
     return emit_when(more_than(kFewQueries), [&] {
       many.batch = batch;
       many.head = math_.div(task, query_blocks);
@@ -461,7 +529,8 @@ Status emit_attention_rows(GroupLowering& lowering, const Attention& attention,
 Expected<LoweredKernel> lower_attention(const Graph& group, const LowerOptions& options,
                                         std::string name) {
   OPWELD_TRY(const Attention attention, find_attention(group));
-  OPWELD_TRY(Outputs outputs, find_outputs(outputs_of(group), attention));
+  OPWELD_TRY(std::vector<JoinedRows> joined, find_joined_rows(group, attention));
+  OPWELD_TRY(Outputs outputs, find_outputs(outputs_of(group), attention, std::move(joined)));
   GroupLowering lowering(group, options, std::move(name));
   lowering.bind_params();
   AttentionEmitter emitter(lowering, attention, std::move(outputs));

@@ -19,6 +19,9 @@ std::string attention_class(const Attention& attention) {
   if (attention.mask != nullptr) text += ", mask";
   if (attention.lengths != nullptr) text += ", lengths";
   if (attention.block_table != nullptr) text += ", pages";
+  if (attention.k->producer() != nullptr && attention.k->producer()->op() == "concat") {
+    text += ", joined rows";
+  }
   return text;
 }
 

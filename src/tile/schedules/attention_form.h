@@ -27,11 +27,15 @@ class AttentionOperand {
   [[nodiscard]] const Dim& padded_width() const { return padded_; }
 
  private:
+  // The row of `value` at this index, but for the element, as row t of the buffer.
+  Status pack_row(const Value* value, const Index& row, Expr t);
+
   GroupLowering& lowering_;
   AttentionKeys& keys_;
   const Value* value_;
   Dim width_, padded_;
   DType packed_;
+  bool joined_;  // of past and new rows (attention_joined.cpp), which are read from where these are
   std::optional<StridedOperand> strided_;
   std::optional<MemoryRef> buffer_;
 };

@@ -10,7 +10,9 @@ AttentionOperand::AttentionOperand(GroupLowering& lowering, AttentionKeys& keys,
       value_(value),
       width_(value->shape()[3]),
       padded_(round_up(width_, Dim(padding))),
-      packed_(packed) {
+      packed_(packed),
+      joined_(value->producer() != nullptr && value->producer()->op() == "concat" &&
+              !lowering.elements().has_param(value)) {
   const InPlace needed = keys.paged() ? InPlace::Pages : InPlace::SideBySide;
   if (in_place < needed || !(padded_ == width_)) return;
   strided_ = lowering.strided_operand(value);
@@ -25,19 +27,32 @@ void AttentionOperand::make_buffer(std::string_view name, std::int64_t rows) {
 
 Status AttentionOperand::pack(Expr key0, Expr count, std::int64_t most) {
   if (!buffer_) return {};
-  IndexMath& math = lowering_.math();
-  ExprPool& exprs = lowering_.program().exprs();
-  return lowering_.serial("t", count, Dim(most), [&](Expr t) -> Status {
-    const Index key = keys_.at(key0, t);
-    return lowering_.vector("d", padded_, 1, [&](Expr d) -> Status {
-      const Expr inside = exprs.binary(ExprKind::Lt, d, math.size(width_));
-      Index index = key;
-      index.push_back(d);
-      OPWELD_TRY(const Expr element, lowering_.elements().element_where(inside, value_, index));
-      lowering_.program().store(lowering_.program().at(*buffer_, {t, d}),
-                                exprs.select(inside, element, exprs.constant(0, DType::F32)));
-      return {};
+  if (!joined_) {
+    return lowering_.serial("t", count, Dim(most), [&](Expr t) -> Status {
+      return pack_row(value_, keys_.at(key0, t), t);
     });
+  }
+  const Index first = keys_.at(key0, lowering_.math().constant(0));
+  const Expr end = lowering_.program().add(key0, count);
+  return each_joined_row(lowering_, value_, key0, end,
+                         [&](const Value* operand, Expr row, Expr at) {
+                           return pack_row(operand, Index{first[0], first[1], row},
+                                           lowering_.program().sub(at, key0));
+                         });
+}
+
+Status AttentionOperand::pack_row(const Value* value, const Index& row, Expr t) {
+  IndexMath& math = lowering_.math();
+  ProgramBuilder& program = lowering_.program();
+  ExprPool& exprs = program.exprs();
+  return lowering_.vector("d", padded_, 1, [&](Expr d) -> Status {
+    const Expr inside = exprs.binary(ExprKind::Lt, d, math.size(width_));
+    Index index = row;
+    index.push_back(d);
+    OPWELD_TRY(const Expr element, lowering_.elements().element_where(inside, value, index));
+    program.store(program.at(*buffer_, {t, d}),
+                  exprs.select(inside, element, exprs.constant(0, DType::F32)));
+    return {};
   });
 }
 

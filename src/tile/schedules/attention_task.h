@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tile/schedules/group_lowering.h"
 
@@ -43,6 +44,30 @@ struct Attention {
 Expected<Attention> find_attention(const Graph& group);
 // Of one among other operators.
 Expected<Attention> attention_of(const Node& node);
+
+// K or V that a concat joins of past rows and new ones, and that the group gives out for a later run
+// to go on from: a cache that grows by being copied. The tasks of the attention write it, each of
+// its elements once, and read past and new rows once for both.
+struct JoinedRows {
+  const Value* value;  // [B, Hkv, T, D], the result of a concat along T
+  std::vector<DomainOutput> outputs;
+
+  // Whether it is itself an output, so that it can be read where it was stored.
+  [[nodiscard]] bool is_output() const;
+};
+
+// Those of the group; every concat in it must make one.
+Expected<std::vector<JoinedRows>> find_joined_rows(const Graph& group, const Attention& attention);
+
+// Of rows [first, end) of a result of a concat along axis 2, those that each operand holds: `body`
+// is emitted for each operand, in a loop over its rows; `at` counts them in the result.
+using JoinedRow = std::function<Status(const Value* operand, Expr row, Expr at)>;
+Status each_joined_row(GroupLowering& lowering, const Value* joined, Expr first, Expr end,
+                       const JoinedRow& body);
+
+// Stores rows [first, end) of one head of it.
+Status store_joined_rows(GroupLowering& lowering, const JoinedRows& joined, Expr batch,
+                         Expr key_head, Expr first, Expr end);
 
 // Whose rows a task computes. Rows are queries of one head, or, where there are few queries, those
 // of all heads that share K and V, query by query: how many heads those are is nearly always a

@@ -51,7 +51,26 @@ std::optional<StridedOperand> GroupLowering::strided_operand(const Value* value)
       return StridedOperand{{Access::Memory::Param, elements_.param_of(input)}, std::move(*view)};
     }
   }
+  for (const Value* output : read_back_) {
+    if (auto view = view_of(value, output)) {
+      return StridedOperand{output_params_.at(output), std::move(*view)};
+    }
+  }
   return std::nullopt;
+}
+
+GroupLowering::ReadBack::ReadBack(GroupLowering& owner, std::vector<const Value*> outputs)
+    : owner_(owner) {
+  assert(owner.read_back_.empty());
+  owner.read_back_ = std::move(outputs);
+  for (const Value* output : owner.read_back_) {
+    owner.elements_.bind_param(output, owner.output_params_.at(output).target);
+  }
+}
+
+GroupLowering::ReadBack::~ReadBack() {
+  for (const Value* output : owner_.read_back_) owner_.elements_.unbind_param(output);
+  owner_.read_back_.clear();
 }
 
 GroupLowering::GroupLowering(const Graph& group, const LowerOptions& options, std::string name)

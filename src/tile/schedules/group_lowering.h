@@ -90,9 +90,22 @@ class GroupLowering {
   Status store_interleaved(const DomainOutput& output, std::span<const Expr> first,
                            std::span<const Expr> second);
 
-  // The value as a strided view of a group's input; absent when it must be computed. After
-  // bind_params.
+  // The value as a strided view of a group's input, or of an output that is read back; absent when
+  // it must be computed. After bind_params.
   [[nodiscard]] std::optional<StridedOperand> strided_operand(const Value* value) const;
+
+  // While this lives, some outputs are read where they lie, and not computed: of elements that the
+  // task itself has stored before.
+  class ReadBack {
+   public:
+    ReadBack(GroupLowering& owner, std::vector<const Value*> outputs);
+    ~ReadBack();
+    ReadBack(const ReadBack&) = delete;
+    ReadBack& operator=(const ReadBack&) = delete;
+
+   private:
+    GroupLowering& owner_;
+  };
 
   [[nodiscard]] const Graph& group() const { return group_; }
   [[nodiscard]] const LowerOptions& options() const { return options_; }
@@ -122,6 +135,7 @@ class GroupLowering {
   };
   std::map<const Value*, Packing> packed_;
   std::map<const Value*, MemoryRef> output_params_;
+  std::vector<const Value*> read_back_;
 };
 
 }  // namespace opweld::tile
