@@ -75,7 +75,12 @@ std::vector<FusionPlan> plans_of(const Graph& graph) {
   const Target target = host_target();
   PlanOptions options;
   options.target = &target;
-  options.oracle = schedules_for(target);
+  // Matmuls as wide as real ones have tasks to share out, and chains of them ask for rows.
+  options.oracle = [real = schedules_for(target)](const Kernel& kernel) {
+    auto estimate = real(kernel);
+    if (estimate && kernel.kind == KernelKind::Contract) estimate->pressure.tasks = 8;
+    return estimate;
+  };
   return plan_versions(graph, options).value();
 }
 

@@ -181,9 +181,9 @@ TEST(Planner, ADecoderLayer) {
 1 contract: matmul + reshape + transpose + rope
 2 contract: matmul + reshape + transpose + rope
 3 attention: transpose + attention + transpose + reshape
-4 contract: matmul + add
-5 chain: rms_norm + matmul + silu
-6 contract: matmul + mul
+4 chain: matmul + add + rms_norm
+5 contract: matmul
+6 contract: matmul + silu + mul
 7 contract: matmul + add
 alias: reshape
 )");

@@ -177,7 +177,7 @@ TEST(Traps, IdleCastsAndReshapesFuseAlike) {
     return %y as "y"
   }})";
   const std::string plain = kinds(fmt::format(kFrame, "%between = neg(%m)"));
-  EXPECT_EQ(plain, "contract row ");
+  EXPECT_EQ(plain, "chain ");
   EXPECT_EQ(plain, kinds(fmt::format(kFrame, "%o = cast(%m) {to = f32} %between = neg(%o)")));
   EXPECT_EQ(plain, kinds(fmt::format(kFrame, R"(%o = reshape(%m) {shape = <n, 8, 8>}
     %q = neg(%o)

@@ -108,11 +108,11 @@ TEST(JoinedRows, AnyNumberOfQueriesAndPastRows) {
     const GroupRunner group(JoinedGroup().text(), KernelKind::Attention, target);
     for (const std::int64_t queries : {0, 1, 2, 5, 16, 17, 97, 200}) {
       for (const std::int64_t past : {0, 1, 7, 127, 191, 256, 257, 521}) {
-        expect_right(group, {.queries = queries, .past = past});
+        expect_right(group, JoinedSizes{.queries = queries, .past = past});
       }
     }
-    expect_right(group, {.queries = 1, .past = 33, .batch = 0});
-    expect_right(group, {.queries = 40, .past = 33, .batch = 0});
+    expect_right(group, JoinedSizes{.queries = 1, .past = 33, .batch = 0});
+    expect_right(group, JoinedSizes{.queries = 40, .past = 33, .batch = 0});
   }
 }
 
@@ -122,7 +122,7 @@ TEST(JoinedRows, NumbersOfQueriesThatAreKnown) {
       const JoinedGroup options{.queries = queries, .rows = queries};
       const GroupRunner group(options.text(), KernelKind::Attention, target);
       for (const std::int64_t past : {0, 1, 255, 256, 300, 1021}) {
-        expect_right(group, {.past = past});
+        expect_right(group, JoinedSizes{.past = past});
       }
     }
     // All keys in one chunk, and in several.
@@ -138,8 +138,8 @@ TEST(JoinedRows, SizesOfHeads) {
     const GroupRunner group(JoinedGroup().text(), KernelKind::Attention, target);
     for (const std::int64_t size : {1, 3, 8, 17, 64, 131}) {
       for (const std::int64_t queries : {1, 3, 20}) {
-        expect_right(group, {.queries = queries, .past = 150, .head = size, .value_head = 24});
-        expect_right(group, {.queries = queries, .past = 150, .head = 24, .value_head = size});
+        expect_right(group, JoinedSizes{.queries = queries, .past = 150, .head = size, .value_head = 24});
+        expect_right(group, JoinedSizes{.queries = queries, .past = 150, .head = 24, .value_head = size});
       }
     }
   }
@@ -153,7 +153,7 @@ TEST(JoinedRows, HeadsThatShareThem) {
       const JoinedGroup options{.heads = heads, .key_heads = key_heads};
       const GroupRunner group(options.text(), KernelKind::Attention, target);
       for (const std::int64_t queries : {0, 1, 4, 16, 33}) {
-        expect_right(group, {.queries = queries, .past = 270, .head = 8, .value_head = 8});
+        expect_right(group, JoinedSizes{.queries = queries, .past = 270, .head = 8, .value_head = 8});
       }
     }
   }
@@ -165,7 +165,7 @@ TEST(JoinedRows, HalfTypes) {
       const JoinedGroup options{.dtype = dtype};
       const GroupRunner group(options.text(), KernelKind::Attention, target);
       for (const std::int64_t queries : {0, 1, 7, 70}) {
-        expect_right(group, {.queries = queries, .past = 263, .head = 64, .value_head = 32});
+        expect_right(group, JoinedSizes{.queries = queries, .past = 263, .head = 64, .value_head = 32});
       }
     }
   }
