@@ -75,12 +75,7 @@ std::vector<FusionPlan> plans_of(const Graph& graph) {
   const Target target = host_target();
   PlanOptions options;
   options.target = &target;
-  // Matmuls as wide as real ones have tasks to share out, and chains of them ask for rows.
-  options.oracle = [real = schedules_for(target)](const Kernel& kernel) {
-    auto estimate = real(kernel);
-    if (estimate && kernel.kind == KernelKind::Contract) estimate->pressure.tasks = 8;
-    return estimate;
-  };
+  options.oracle = schedules_for(target);
   return plan_versions(graph, options).value();
 }
 

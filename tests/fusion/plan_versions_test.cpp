@@ -174,8 +174,6 @@ class Pairs {
     KernelOracle real = schedules_for(target_);
     return [this, real = std::move(real)](const Kernel& kernel) -> Expected<KernelEstimate> {
       auto estimate = real(kernel);
-      // As of matrices that are wider than these.
-      if (estimate && kernel.kind == KernelKind::Contract) estimate->pressure.tasks = kCores;
       if (!estimate || kernel.kind != KernelKind::Chain) return estimate;
       const std::int64_t wide = *kernel.outputs.front()->shape().back().constant();
       const auto pair = static_cast<std::size_t>(wide / 16 - 1);

@@ -79,21 +79,28 @@ Kernel kernel_alone(Node& matmul) {
   return kernel;
 }
 
-// Whether some matmul of the chain, by itself and of one row, would have several tasks.
-bool could_share_out_weights(const Kernel& chain, const PlanOptions& options) {
-  return std::ranges::any_of(chain.nodes, [&](Node* node) {
+// Whether the chain has a single matmul, which by itself and of one row would be a single task.
+bool has_no_weights_to_share_out(const Kernel& chain, const PlanOptions& options) {
+  Node* matmul = nullptr;
+  for (Node* node : chain.nodes) {
     const FusionTrait trait = op_def(*node).trait;
-    if (trait != FusionTrait::Contract) return trait == FusionTrait::Attention;
-    const auto alone = options.oracle(kernel_alone(*node));
-    return !alone || nominal_value(alone->pressure.tasks, kSmallest) > 1;
-  });
+    if (trait == FusionTrait::Attention) return false;
+    if (trait != FusionTrait::Contract) continue;
+    if (matmul != nullptr) return false;
+    matmul = node;
+  }
+  if (matmul == nullptr) return false;
+  const auto alone = options.oracle(kernel_alone(*matmul));
+  return alone && nominal_value(alone->pressure.tasks, kSmallest) <= 1;
 }
 
 // Absent where nothing is known of the kernel, or nothing is computed, or it does not matter.
 std::optional<TaskTimes> times_of(const Kernel& kernel, const KernelEstimate& estimate,
                                   const PlanOptions& options) {
   const Target& target = *options.target;
-  if (options.chains_of_any_rows || !could_share_out_weights(kernel, options)) return std::nullopt;
+  if (options.chains_of_any_rows || has_no_weights_to_share_out(kernel, options)) {
+    return std::nullopt;
+  }
   // Where there are rows for every core, tasks differ in nothing but how many rows they have.
   const Bindings sizes = kernel_bindings(kernel, kMany);
   const auto work = estimate.work(sizes);
