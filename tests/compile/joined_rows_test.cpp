@@ -76,8 +76,7 @@ TEST(JoinedRows, StepByStep) {
       for (const std::int64_t rows : {140, 1, 1, 13, 0, 129, 1}) {
         SCOPED_TRACE(fmt::format("{}, {} threads, {} rows", dtype, threads, rows));
         const std::int64_t past = cache[1].sizes()[2];
-        std::vector<Tensor> inputs =
-            random_inputs(text, {{"b", 2}, {"s", rows}, {"p", past}});
+        std::vector<Tensor> inputs = random_inputs(text, {{"b", 2}, {"s", rows}, {"p", past}});
         inputs[1] = cache[1];
         inputs[2] = cache[2];
         const auto expected = evaluate(graph, inputs, {.in_f64 = true, .observer = {}}).value();

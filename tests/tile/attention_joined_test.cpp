@@ -40,8 +40,7 @@ struct JoinedGroup {
   [[nodiscard]] std::string text() const {
     return "graph g(" + inputs() +
            ") {\n%k = concat(%pk, %nk) {axis = 2}\n%v = concat(%pv, %nv) {axis = 2}\n" +
-           attention() +
-           "return %y as \"y\", %k as \"present_k\", %v as \"present_v\" }";
+           attention() + "return %y as \"y\", %k as \"present_k\", %v as \"present_v\" }";
   }
 };
 
@@ -77,9 +76,9 @@ Tensor joined(const Tensor& past, const Tensor& rows) {
 void expect_same_bytes(const Tensor& actual, const Tensor& expected) {
   ASSERT_EQ(actual.sizes(), expected.sizes());
   if (expected.num_bytes() == 0) return;
-  EXPECT_EQ(std::memcmp(actual.data(), expected.data(),
-                        static_cast<std::size_t>(expected.num_bytes())),
-            0);
+  EXPECT_EQ(
+      std::memcmp(actual.data(), expected.data(), static_cast<std::size_t>(expected.num_bytes())),
+      0);
 }
 
 // The result against the reference in f64, what is joined to the bit, whatever task comes first.
@@ -138,8 +137,10 @@ TEST(JoinedRows, SizesOfHeads) {
     const GroupRunner group(JoinedGroup().text(), KernelKind::Attention, target);
     for (const std::int64_t size : {1, 3, 8, 17, 64, 131}) {
       for (const std::int64_t queries : {1, 3, 20}) {
-        expect_right(group, JoinedSizes{.queries = queries, .past = 150, .head = size, .value_head = 24});
-        expect_right(group, JoinedSizes{.queries = queries, .past = 150, .head = 24, .value_head = size});
+        expect_right(group,
+                     JoinedSizes{.queries = queries, .past = 150, .head = size, .value_head = 24});
+        expect_right(group,
+                     JoinedSizes{.queries = queries, .past = 150, .head = 24, .value_head = size});
       }
     }
   }
@@ -153,7 +154,8 @@ TEST(JoinedRows, HeadsThatShareThem) {
       const JoinedGroup options{.heads = heads, .key_heads = key_heads};
       const GroupRunner group(options.text(), KernelKind::Attention, target);
       for (const std::int64_t queries : {0, 1, 4, 16, 33}) {
-        expect_right(group, JoinedSizes{.queries = queries, .past = 270, .head = 8, .value_head = 8});
+        expect_right(group,
+                     JoinedSizes{.queries = queries, .past = 270, .head = 8, .value_head = 8});
       }
     }
   }
@@ -165,7 +167,8 @@ TEST(JoinedRows, HalfTypes) {
       const JoinedGroup options{.dtype = dtype};
       const GroupRunner group(options.text(), KernelKind::Attention, target);
       for (const std::int64_t queries : {0, 1, 7, 70}) {
-        expect_right(group, JoinedSizes{.queries = queries, .past = 263, .head = 64, .value_head = 32});
+        expect_right(group,
+                     JoinedSizes{.queries = queries, .past = 263, .head = 64, .value_head = 32});
       }
     }
   }
@@ -272,8 +275,8 @@ TEST(JoinedRows, AreTheSameToTheBitWhenStrict) {
     for (const std::int64_t queries : {1, 6, 50}) {
       const auto inputs =
           group.random_inputs(JoinedSizes{.queries = queries, .past = 391}.bindings());
-      const auto expected = apart.run(
-          {inputs[0], joined(inputs[1], inputs[2]), joined(inputs[3], inputs[4])});
+      const auto expected =
+          apart.run({inputs[0], joined(inputs[1], inputs[2]), joined(inputs[3], inputs[4])});
       expect_same_bytes(group.run(inputs).value()[0], expected.value()[0]);
     }
   }

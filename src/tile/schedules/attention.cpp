@@ -19,8 +19,8 @@
 // S; where S is free and T is not S, it holds both, and goes by S when it runs. Chunks are cut by T
 // alone, so that no bit depends on how many threads there are.
 //
-// Where K and V are past rows and new ones that a concat joins and that are given out, either stores
-// them as well: see attention_joined.cpp.
+// Where K and V are past rows and new ones that a concat joins and that are given out, either
+// stores them as well: see attention_joined.cpp.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -163,8 +163,7 @@ class AttentionEmitter {
       const Dim share = ceil_div(rows, tasks);
       const Expr first = math_.mul(number, share);
       const Expr end = program_.min(program_.add(first, share), rows);
-      OPWELD_CHECK(
-          store_joined_rows(lowering_, joined, task.batch, task.key_head, first, end));
+      OPWELD_CHECK(store_joined_rows(lowering_, joined, task.batch, task.key_head, first, end));
     }
     return {};
   }
@@ -259,10 +258,10 @@ class AttentionEmitter {
       for (const JoinedRows& joined : outputs_.joined) {
         const Dim& rows = joined.value->shape()[2];
         const Expr first = math_.mul(chunk, Dim(few.chunk));
-        const Expr end = few.split() ? program_.min(program_.add(first, few.chunk), rows)
-                                     : math_.size(rows);
-        OPWELD_CHECK(store_joined_rows(lowering_, joined, few.task.batch, few.task.key_head, first,
-                                       end));
+        const Expr end =
+            few.split() ? program_.min(program_.add(first, few.chunk), rows) : math_.size(rows);
+        OPWELD_CHECK(
+            store_joined_rows(lowering_, joined, few.task.batch, few.task.key_head, first, end));
       }
       return {};
     };
@@ -324,9 +323,9 @@ class AttentionEmitter {
     const Expr one = exprs_.binary(ExprKind::Eq, count, math_.constant(1));
     OPWELD_CHECK(emit_when(one, [&] { return emit_few(single, batch, task); }));
     const Expr not_one = joins ? exprs_.unary(ExprKind::Not, one) : more_than(1);
-    OPWELD_CHECK(emit_when(exprs_.binary(ExprKind::And, not_one,
-                                         exprs_.unary(ExprKind::Not, more_than(kFewQueries))),
-                           [&] { return emit_few(few, batch, task); }));
+    OPWELD_CHECK(emit_when(
+        exprs_.binary(ExprKind::And, not_one, exprs_.unary(ExprKind::Not, more_than(kFewQueries))),
+        [&] { return emit_few(few, batch, task); }));
     return emit_when(more_than(kFewQueries), [&] {
       many.batch = batch;
       many.head = math_.div(task, query_blocks);

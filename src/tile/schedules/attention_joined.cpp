@@ -4,8 +4,8 @@
 // Tasks share rows out by number, not by what their queries see of them: a row that lengths, causal
 // or the window hide is part of the tensor all the same. Where keys are split among tasks, a task
 // stores the rows of its own chunk and then reads them where it stored them, while they are in its
-// caches; past and new rows come from memory once. Where tasks are queries, which all read all keys,
-// each stores an equal share, and packs what it reads, from past or new rows, block by block.
+// caches; past and new rows come from memory once. Where tasks are queries, which all read all
+// keys, each stores an equal share, and packs what it reads, from past or new rows, block by block.
 #include <algorithm>
 
 #include "tile/schedules/attention_task.h"
@@ -19,8 +19,8 @@ constexpr std::size_t kRowAxis = 2;
 }  // namespace
 
 bool JoinedRows::is_output() const {
-  return std::ranges::any_of(
-      outputs, [this](const DomainOutput& output) { return output.output == value; });
+  return std::ranges::any_of(outputs,
+                             [this](const DomainOutput& output) { return output.output == value; });
 }
 
 Expected<std::vector<JoinedRows>> find_joined_rows(const Graph& group, const Attention& attention) {

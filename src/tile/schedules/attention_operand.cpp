@@ -34,11 +34,10 @@ Status AttentionOperand::pack(Expr key0, Expr count, std::int64_t most) {
   }
   const Index first = keys_.at(key0, lowering_.math().constant(0));
   const Expr end = lowering_.program().add(key0, count);
-  return each_joined_row(lowering_, value_, key0, end,
-                         [&](const Value* operand, Expr row, Expr at) {
-                           return pack_row(operand, Index{first[0], first[1], row},
-                                           lowering_.program().sub(at, key0));
-                         });
+  return each_joined_row(
+      lowering_, value_, key0, end, [&](const Value* operand, Expr row, Expr at) {
+        return pack_row(operand, Index{first[0], first[1], row}, lowering_.program().sub(at, key0));
+      });
 }
 
 Status AttentionOperand::pack_row(const Value* value, const Index& row, Expr t) {

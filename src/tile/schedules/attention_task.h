@@ -45,9 +45,9 @@ Expected<Attention> find_attention(const Graph& group);
 // Of one among other operators.
 Expected<Attention> attention_of(const Node& node);
 
-// K or V that a concat joins of past rows and new ones, and that the group gives out for a later run
-// to go on from: a cache that grows by being copied. The tasks of the attention write it, each of
-// its elements once, and read past and new rows once for both.
+// K or V that a concat joins of past rows and new ones, and that the group gives out for a later
+// run to go on from: a cache that grows by being copied. The tasks of the attention write it, each
+// of its elements once, and read past and new rows once for both.
 struct JoinedRows {
   const Value* value;  // [B, Hkv, T, D], the result of a concat along T
   std::vector<DomainOutput> outputs;
