@@ -203,9 +203,9 @@ TEST(ChainPlan, NormsOfSharedColumnsAreStoredOnce) {
 // Two kernels of equal code one behind the other, so that what a thread keeps of the first would
 // pass for what the second wants, and runs with other rows.
 TEST(ChainPlan, NormsAreKeptForTheirKernelAndRunAlone) {
-  const std::string text = R"(graph g(%x: f32[s, 40]) {
-    %w = constant {value = f32[40, 40] random 1}
-    %v = constant {value = f32[40, 40] random 2}
+  const std::string text = R"(graph g(%x: f32[s, 200]) {
+    %w = constant {value = f32[200, 200] random 1}
+    %v = constant {value = f32[200, 200] random 2}
     %n = layer_norm(%x) {axis = -1, epsilon = 1e-05}
     %a = matmul(%n, %w)
     %m = layer_norm(%a) {axis = -1, epsilon = 1e-05}
@@ -220,7 +220,7 @@ TEST(ChainPlan, NormsAreKeptForTheirKernelAndRunAlone) {
     for (const unsigned seed : {1, 2}) {
       for (const bool single_launch : {false, true}) {
         const std::vector<Tensor> inputs = {
-            random_tensor(graph.inputs()[0]->type(), {33, 40}, seed)};
+            random_tensor(graph.inputs()[0]->type(), {33, 200}, seed)};
         const auto exact = evaluate(graph, inputs, {.in_f64 = true, .observer = {}}).value();
         RunOptions options;
         options.single_launch = single_launch;
