@@ -77,7 +77,7 @@ std::string told(const Executable& executable, const FusionPlan& plan, const His
 TEST(StoredVerdicts, TellTheSameAtAnySizes) {
   std::size_t edges = 0;
   std::size_t versions = 0;
-  constexpr unsigned kGraphs = 12;
+  constexpr unsigned kGraphs = 30;
   for (unsigned seed = 0; seed < kGraphs; ++seed) {
     SCOPED_TRACE(seed);
     const ToldTwice model(RandomModel(seed).make());

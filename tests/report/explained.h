@@ -76,7 +76,7 @@ inline constexpr const char* kFeedForward = R"(graph g(%x: f32[n, 16]) {
   %p = add(%e, %one) @"/act/Add" op "Add" scope "layers.0"
   %q = mul(%a, %p) @"/act/Mul" op "Mul" scope "layers.0"
   %g = mul(%q, %half) @"/act/Mul_1" op "Mul" scope "layers.0"
-  %v, %i = top_k(%g) {axis = 1, k = <8>, largest = 1, sorted = 1} @"/TopK" op "TopK"
+  %v, %i = top_k(%g) {axis = 1, k = <8>, largest = 0, sorted = 1} @"/TopK" op "TopK"
   return %v as "v", %i as "i"
 })";
 

@@ -88,12 +88,12 @@ TEST(Layers, AKernelCountsForTheLayerItBeginsIn) {
 TEST(Layers, BetweenTheFirstAndTheLastAreOneInEveryPlan) {
   constexpr int kLayers = 6;
   std::string text =
-      "graph g(%x: f32[n, 32]) {\n%g = constant {value = f32[32] random 9}\n"
+      "graph g(%x: f32[n, 192]) {\n%g = constant {value = f32[192] random 9}\n"
       "%x0 = rms_norm(%x, %g) {axis = -1, epsilon = 1e-05}\n";
   for (int i = 0; i < kLayers; ++i) {
     text += fmt::format(R"(
-      %v{0} = constant {{value = f32[32, 128] random {0}}}
-      %w{0} = constant {{value = f32[128, 32] random {0}}}
+      %v{0} = constant {{value = f32[192, 256] random {0}}}
+      %w{0} = constant {{value = f32[256, 192] random {0}}}
       %a{0} = matmul(%x{0}, %v{0}) @"/layers.{0}/op" scope "layers.{0}"
       %b{0} = gelu(%a{0}) @"/layers.{0}/op" scope "layers.{0}"
       %c{0} = matmul(%b{0}, %w{0}) @"/layers.{0}/op" scope "layers.{0}"
