@@ -275,7 +275,7 @@ TEST(Run, TheModelTellsWhatItHolds) {
 
 TEST(Run, StatsCountWhatCrossesTheKernels) {
   Executable model = compiled(R"(graph g(%x: f32[n, 16]) {
-    %w = constant {value = f32[16, 8] random 1}
+    %w = constant {value = f32[16, 200] random 1}
     %m = matmul(%x, %w)
     %y = softmax(%m) {axis = -1}
     return %y as "y"
@@ -283,9 +283,9 @@ TEST(Run, StatsCountWhatCrossesTheKernels) {
   RunStats stats;
   ASSERT_TRUE(model.run(std::vector{Tensor::allocate(DType::F32, {10, 16}).value()}, &stats));
   EXPECT_EQ(stats.kernels, 2);
-  EXPECT_EQ(stats.bytes_read, 4 * (10 * 16 + 16 * 8 + 10 * 8));
-  EXPECT_EQ(stats.bytes_written, 4 * (10 * 8 + 10 * 8));
-  EXPECT_EQ(stats.arena_bytes, 4 * 10 * 8);
+  EXPECT_EQ(stats.bytes_read, 4 * (10 * 16 + 16 * 200 + 10 * 200));
+  EXPECT_EQ(stats.bytes_written, 4 * (10 * 200 + 10 * 200));
+  EXPECT_EQ(stats.arena_bytes, 4 * 10 * 200);
 }
 
 }  // namespace
