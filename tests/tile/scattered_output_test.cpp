@@ -100,11 +100,15 @@ TEST(ScatteredOutput, OfANorm) {
 }
 
 TEST(ScatteredOutput, OfAReduction) {
-  expect_right(R"(graph g(%x: f32[b, s, 3, 24], %c: f32[b, 40, 24], %at: i64[b]) {
-    %y = reduce_max(%x) {axes = [2], keepdims = 0}
-    %p = tensor_scatter(%c, %y, %at) {axis = 1, mode = "linear"}
-    return %p as "p" })",
-               KernelKind::Reduce);
+  // Of a few elements it is a few operators, and no reduction.
+  for (const auto& [reduced, kind] : {std::pair(11, KernelKind::Reduce), {3, KernelKind::Map}}) {
+    expect_right(fmt::format(R"(graph g(%x: f32[b, s, {}, 24], %c: f32[b, 40, 24], %at: i64[b]) {{
+      %y = reduce_max(%x) {{axes = [2], keepdims = 0}}
+      %p = tensor_scatter(%c, %y, %at) {{axis = 1, mode = "linear"}}
+      return %p as "p" }})",
+                             reduced),
+                 kind);
+  }
 }
 
 TEST(ScatteredOutput, OfAMatmul) {
