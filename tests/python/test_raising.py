@@ -61,7 +61,9 @@ def test_projections_and_gates_are_merged(tmp_path: Path, spelling: str, phase: 
     (projections,) = [label for label in labels if label.startswith(merged)]
     assert projections.count("RotaryEmbedding") == 2
     assert len(labels) == 4
-    assert "RMSNormalization + MatMul + MatMul + Swish + Mul" in labels
+    # The norm before these is with them, or with the projection that makes its rows.
+    assert sum(label.endswith("MatMul + MatMul + Swish + Mul") for label in labels) == 1
+    assert sum(label.count("RMSNormalization") for label in labels) == 2
 
 
 def test_unfused_and_strict_runs_keep_the_primitives(tmp_path: Path) -> None:

@@ -202,7 +202,9 @@ def test_layers_have_their_names_behind_a_decorator() -> None:
     with torch.no_grad():
         compiled(floats(5, 16))
     (segment,) = account_of(compiled.graphs[0]).segments
-    assert {each["layer"] for each in segment.kernels} == {"layers.0", "layers.1"}
+    # A kernel that reaches over from one into the other has neither's.
+    layers = {each["layer"] for each in segment.kernels}
+    assert {"layers.0", "layers.1"} <= layers <= {"layers.0", "layers.1", ""}
 
 
 def test_layers_that_share_a_graph_keep_their_weights() -> None:
