@@ -142,7 +142,8 @@ def measured_part(report: dict) -> str:
     return f"""\
 ## Time and memory
 
-`./dev bench models --only speed`, {report["settings"]["threads"]} threads, on
+`./dev bench models --only speed --rounds {report["settings"]["rounds"]}`,
+{report["settings"]["threads"]} threads, on
 {machine["processor"]} with {machine["cores"]} cores; when it began, {machine["load_before"]}
 processes wanted a core. Models have {sizes.layers} layers, {sizes.width} wide ({sizes.inner} within
 the feed-forward part, {sizes.experts} experts of {sizes.expert_inner}), and one input. Engines are
