@@ -102,14 +102,19 @@ TEST(PlanRecord, GivesBackEveryPartOfEveryPlan) {
   EXPECT_GT(recomputations, 0U);
 }
 
-// Sizes that were given up as too large to say are nobody's to compare.
-TEST(PlanRecord, ReadsSizesBeyondEveryShape) {
-  const Graph graph = parse_graph(R"(graph g(%x: f32[n]) {
+// One kernel, and one verdict.
+Graph exponential_and_sign() {
+  return parse_graph(R"(graph g(%x: f32[n]) {
     %y = exp(%x)
     %z = neg(%y)
     return %z as "z"
   })")
-                          .value();
+      .value();
+}
+
+// Sizes that were given up as too large to say are nobody's to compare.
+TEST(PlanRecord, ReadsSizesBeyondEveryShape) {
+  const Graph graph = exponential_and_sign();
   std::vector<FusionPlan> plans = plans_of(graph);
   plans[0].verdicts[0].flops_added = Dim::overflow();
   const auto read = parse_plan_record(graph, plan_record(graph, plans));
@@ -145,12 +150,7 @@ TEST(PlanRecord, WhatIsNoRecordIsRefused) {
 
 // Verdicts are told by whoever reads them: of operators, by a code, in a kernel that there is.
 TEST(PlanRecord, VerdictsSpeakOfWhatThereIs) {
-  const Graph graph = parse_graph(R"(graph g(%x: f32[n]) {
-    %y = exp(%x)
-    %z = neg(%y)
-    return %z as "z"
-  })")
-                          .value();
+  const Graph graph = exponential_and_sign();
   const std::vector<FusionPlan> plans = plans_of(graph);
   ASSERT_EQ(plans[0].verdicts.size(), 1U);
   nlohmann::json record = nlohmann::json::parse(plan_record(graph, plans));
