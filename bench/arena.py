@@ -10,6 +10,7 @@ results are compared before that, and a wrong answer is not timed.
     ./dev bench norms --rivals openvino
     ./dev bench models                 docs/models.md: models through torch.compile
     ./dev bench models --help          says more of that
+    ./dev bench all --alone            Opweld alone, beside its fractions of the last run
     ./dev bench --inner-loops          what the innermost loops of kernels consist of; times nothing
 """
 
@@ -25,6 +26,14 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.alone import (
+    Alone,
+    format_alone,
+    fractions_of_last_run,
+    has_floor,
+    time_alone,
+    write_alone,
+)
 from bench.contest import Contest, Settings, hold_contest
 from bench.document import write_document
 from bench.engines import RIVALS, ours, rivals
@@ -73,6 +82,9 @@ def main() -> None:
             print(f"{name:12} {suite.__doc__.splitlines()[0]}")
         return
     names = list(SUITES) if "all" in arguments.suites else arguments.suites
+    if arguments.alone:
+        _run_alone(names, arguments)
+        return
     limits = _limits_for(arguments.threads)
     settings = Settings(
         threads=arguments.threads,
@@ -167,6 +179,12 @@ def _parser() -> argparse.ArgumentParser:
         "without a SUITE, those of the last run",
     )
     parser.add_argument(
+        "--alone",
+        action="store_true",
+        help="time cases with a floor as their target without rivals, on one thread and on all; "
+        "with --document into docs/inner-loops.md",
+    )
+    parser.add_argument(
         "--inner-loops",
         action="store_true",
         help="count the instructions of innermost loops and end; with --document into "
@@ -223,6 +241,20 @@ def _run_suite(
     print(f"\n{name}: {settings.threads} threads, medians of at most {settings.rounds} runs\n")
     print(format_contests(contests) + "\n", flush=True)
     return contests
+
+
+def _run_alone(names: Sequence[str], arguments: argparse.Namespace) -> None:
+    limits = _limits_for(arguments.threads)
+    timed: list[Alone] = []
+    for name in names:
+        for case in filter(has_floor, SUITES[name](arguments.quick, arguments.threads)):
+            timed.append(time_alone(name, case, list(limits)))
+            print(f">> {name}: {case.name}", flush=True)
+        limits = best_limits(limits, measure_limits())
+    last = fractions_of_last_run(arguments.json)
+    print(f"{format_limits(limits)}\n\n{format_alone(timed, limits, last)}")
+    if arguments.document:
+        write_alone(timed, limits, last)
 
 
 def _keep(

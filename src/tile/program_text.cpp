@@ -167,10 +167,8 @@ class ProgramPrinter {
       text += fmt::format(" panels of {} stride {}", dot.b_panel_columns, expr(dot.b_panel_stride));
     }
     if (const auto& ahead = dot.ahead) {
-      text += fmt::format(" ahead {} by {}", access(ahead->start), ahead->stride);
-      if (ahead->eager != kNoExpr) {
-        text += fmt::format(" or {} if {}", ahead->eager_stride, expr(ahead->eager));
-      }
+      text += fmt::format(" ahead {} by {} at rates {}", access(ahead->start), expr(ahead->stride),
+                          fmt::join(ahead->rates, ", "));
     }
     line(text);
   }

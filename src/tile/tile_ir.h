@@ -236,13 +236,13 @@ struct Dot {
   int columns = 0;
 
   // Where dots after this one will read: while this one computes, `stride` elements a step of kk
-  // may be fetched from there into a cache, or `eager_stride` if `eager` holds. The place may lie
-  // outside the memory, and nothing is read.
+  // may be fetched from there into a cache. The place may lie outside the memory, and nothing is
+  // read. `rates` are strides that there is to be a loop for, in ascending order; the one taken is
+  // the first that is enough, or the last.
   struct Ahead {
     Access start;  // linear
-    int stride = 0;
-    Expr eager = kNoExpr;
-    int eager_stride = 0;
+    Expr stride = kNoExpr;
+    std::vector<int> rates;
   };
   std::optional<Ahead> ahead;
 };

@@ -249,14 +249,12 @@ class Verifier {
     }
     if (const auto& ahead = dot.ahead) {
       OPWELD_CHECK(access(ahead->start));
-      if (!ahead->start.linear || ahead->stride <= 0) {
-        return wrong("what a dot fetches ahead is no linear access with a positive stride");
-      }
-      if (ahead->eager != kNoExpr) {
-        OPWELD_CHECK(uniform(ahead->eager, DType::Bool, "whether a dot fetches eagerly"));
-        if (ahead->eager_stride <= ahead->stride) {
-          return wrong("a dot that fetches eagerly fetches no more");
-        }
+      if (!ahead->start.linear) return wrong("what a dot fetches ahead is no linear access");
+      OPWELD_CHECK(uniform(ahead->stride, DType::I64, "what a dot fetches ahead"));
+      const auto& rates = ahead->rates;
+      if (rates.empty() || rates.front() <= 0 ||
+          std::ranges::adjacent_find(rates, std::greater_equal()) != rates.end()) {
+        return wrong("a dot fetches ahead at rates that do not ascend from above 0");
       }
     }
     for (const Access* operand : {&dot.a, &dot.b}) {

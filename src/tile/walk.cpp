@@ -77,7 +77,7 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                    one(dot.depth);
                    if (dot.ahead) {
                      access(dot.ahead->start);
-                     one(dot.ahead->eager);
+                     one(dot.ahead->stride);
                    }
                  },
                  [&](const MatrixDot& dot) {

@@ -21,8 +21,8 @@ struct Shape2 {
   int rows;
   int columns;
   int panel = 0;
-  int ahead_stride = 0;
-  int eager_stride = 0;  // where the depth is even
+  int ahead_stride = 0;  // this and the depth is what a step fetches ahead, at one of the rates
+  std::vector<int> ahead_rates = {};
 };
 
 // y = start + a . b, with a of [rows, k] and b of [k, columns], or panels [columns / c, k, c] of
@@ -52,13 +52,10 @@ tile::TileProgram product(const Shape2& shape, DType a_dtype, DType b_dtype, con
   dot.depth = pool.size_of(k);
   dot.rows = shape.rows;
   dot.columns = shape.columns;
-  if (shape.ahead_stride != 0) {  // past the end of b
-    dot.ahead = {.start = program.at_offset(b, k * shape.columns), .stride = shape.ahead_stride};
-  }
-  if (shape.eager_stride != 0) {
-    const Expr odd = pool.binary(ExprKind::And, dot.depth, pool.integer(1));
-    dot.ahead->eager = pool.binary(ExprKind::Eq, odd, pool.integer(0));
-    dot.ahead->eager_stride = shape.eager_stride;
+  if (!shape.ahead_rates.empty()) {  // past the end of b
+    dot.ahead = Dot::Ahead{.start = program.at_offset(b, k * shape.columns),
+                           .stride = program.add(dot.depth, shape.ahead_stride),
+                           .rates = shape.ahead_rates};
   }
   program.dot(dot);
   program.unrolled("m", shape.rows, [&](Expr m) {
@@ -117,8 +114,9 @@ void check_product(const Shape2& shape, DType a_dtype, DType b_dtype, std::int64
 TEST(Dot, FetchesAheadOfItself) {
   const Dim k = Dim::symbol("k");
   for (const Target& target : test_targets()) {
-    for (const auto& [stride, eager] : {std::pair{4, 0}, {5, 0}, {64, 0}, {4, 32}, {5, 7}}) {
-      const Shape2 shape{.rows = 4, .columns = 32, .ahead_stride = stride, .eager_stride = eager};
+    const std::vector<std::vector<int>> rates = {{4}, {5}, {64}, {4, 32}, {5, 7, 18}};
+    for (const std::vector<int>& some : rates) {
+      const Shape2 shape{.rows = 4, .columns = 32, .ahead_stride = -1, .ahead_rates = some};
       const KernelRunner kernel(product(shape, DType::F32, DType::F32, k), target);
       for (const std::int64_t depth : {0, 3, 4, 33, 34, 68}) {
         check_product(shape, DType::F32, DType::F32, depth, kernel, target.name);

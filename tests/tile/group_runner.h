@@ -142,6 +142,9 @@ class GroupRunner {
       outputs.push_back(
           Tensor::allocate(output.value->dtype(), evaluate(output.value->shape(), bindings).value())
               .value());
+      // So that what an earlier run left there cannot stand for a store that is missing.
+      const auto bytes = static_cast<std::size_t>(outputs.back().num_bytes());
+      if (bytes > 0) std::memset(outputs.back().mutable_data(), 0xff, bytes);
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) start_as_cache(inputs, i, outputs[i]);
     for (Tensor& output : outputs) params.push_back(output.mutable_data());

@@ -62,10 +62,8 @@ TEST(ProgramText, ShowsEveryKindOfStatement) {
   dot.depth = exprs.integer(64);
   dot.rows = 2;
   dot.columns = 16;
-  dot.ahead = {.start = program.at_offset(w, 1024),
-               .stride = 4,
-               .eager = exprs.binary(ExprKind::Lt, m, exprs.integer(6)),
-               .eager_stride = 16};
+  dot.ahead = Dot::Ahead{
+      .start = program.at_offset(w, 1024), .stride = program.add(m, 2), .rates = {4, 16}};
   program.dot(dot);
   program.unrolled("i", 2, [&](Expr i) {
     const Expr row = program.add(m, i);
@@ -94,7 +92,7 @@ TEST(ProgramText, ShowsEveryKindOfStatement) {
             "  grid m in n step 2, panel in 4\n"
             "  buffer acc: f32[2, 16] register\n"
             "  dot acc += a @ m * 64 . w @ 0 rows 2 columns 16 depth 64 strides 64, 1, 8"
-            " panels of 8 stride 512 ahead w @ 1024 by 4 or 16 if m < 6\n"
+            " panels of 8 stride 512 ahead w @ 1024 by m + 2 at rates 4, 16\n"
             "  for i in 2 unroll\n"
             "    if m + i < {n}\n"
             "      for j in 16 vector\n"

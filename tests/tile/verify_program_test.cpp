@@ -178,21 +178,21 @@ TEST_F(VerifyProgram, RefusesAFetchAheadThatIsNone) {
   dot.a_row_stride = dot.a_depth_stride = dot.b_depth_stride = dot.depth = zero();
   dot.rows = 1;
   dot.columns = 2;
-  const Expr always = program.exprs.binary(ExprKind::Eq, zero(), zero());
+  const Expr four = program.exprs.integer(4);
   const auto with = [&](Dot::Ahead ahead) {
     dot.ahead = std::move(ahead);
     program.body = {{dot}};
   };
-  with({.start = linear(x(zero())), .stride = 4, .eager = always, .eager_stride = 8});
+  with({.start = linear(x(zero())), .stride = four, .rates = {4, 8}});
   EXPECT_TRUE(verify(program)) << verify(program).error().message;
-  with({.start = x(zero()), .stride = 4});
-  expect_error("no linear access with a positive stride");
-  with({.start = linear(x(zero())), .stride = 0});
-  expect_error("no linear access with a positive stride");
-  with({.start = linear(x(zero())), .stride = 4, .eager = zero(), .eager_stride = 8});
-  expect_error("whether a dot fetches eagerly");
-  with({.start = linear(x(zero())), .stride = 4, .eager = always, .eager_stride = 4});
-  expect_error("a dot that fetches eagerly fetches no more");
+  with({.start = x(zero()), .stride = four, .rates = {4}});
+  expect_error("what a dot fetches ahead is no linear access");
+  with({.start = linear(x(zero())), .stride = program.exprs.constant(4, DType::F32), .rates = {4}});
+  expect_error("what a dot fetches ahead");
+  for (const std::vector<int>& rates : {std::vector<int>{}, {0, 4}, {4, 4}, {8, 4}}) {
+    with({.start = linear(x(zero())), .stride = four, .rates = rates});
+    expect_error("at rates that do not ascend from above 0");
+  }
 }
 
 // One that is right, but for what each test changes.

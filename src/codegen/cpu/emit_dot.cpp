@@ -13,7 +13,6 @@ namespace {
 
 // How many steps of depth a loop iteration takes.
 constexpr int kDepthUnroll = 4;
-// Bytes that one prefetch brings.
 
 // The widest vectors that rows of the tile are made of.
 int dot_lanes(const tile::Dot& dot, int full_lanes) {
@@ -41,7 +40,8 @@ void DotEmitter::emit(const tile::Dot& dot) {
   });
   llvm::Value* const depth = exprs_.value(dot.depth);
   llvm::Value* const whole = builder.CreateAnd(depth, builder.getInt64(-kDepthUnroll));
-  tile = main_loop(operands, tile, whole);
+  tile = main_loop(operands, tile, whole,
+                   dot.ahead ? std::span<const int>(dot.ahead->rates) : std::span<const int>());
   // A step by itself is the rest of a depth: not worth fetching for.
   tile = loop(operands, std::move(tile), whole, depth, 1, 0);
   std::size_t next = 0;
@@ -78,27 +78,30 @@ DotEmitter::Operands DotEmitter::operands(const tile::Dot& dot) {
     }
     operands.b_offsets.push_back(offset);
   }
-  if (dot.ahead) operands.ahead = memory_.address(dot.ahead->start);
+  if (dot.ahead) {
+    operands.ahead = memory_.address(dot.ahead->start);
+    operands.ahead_stride = exprs_.value(dot.ahead->stride);
+  }
   return operands;
 }
 
-DotEmitter::Tile DotEmitter::main_loop(const Operands& operands, const Tile& tile,
-                                       llvm::Value* end) {
+DotEmitter::Tile DotEmitter::main_loop(const Operands& operands, const Tile& tile, llvm::Value* end,
+                                       std::span<const int> rates) {
   auto& builder = emission_.builder;
-  const auto run = [&](int ahead_stride) {
-    return loop(operands, tile, builder.getInt64(0), end, kDepthUnroll, ahead_stride);
+  const int rate = rates.empty() ? 0 : rates.front();
+  const auto run = [&] {
+    return loop(operands, tile, builder.getInt64(0), end, kDepthUnroll, rate);
   };
-  const auto& ahead = operands.dot->ahead;
-  if (!ahead) return run(0);
-  if (ahead->eager == kNoExpr) return run(ahead->stride);
+  if (rates.size() <= 1) return run();
 
-  return emission_.branch(
-      exprs_.value(ahead->eager), [&] { return run(ahead->eager_stride); },
-      [&] { return run(ahead->stride); });
+  llvm::Value* const enough = builder.CreateICmpSLE(
+      operands.ahead_stride, builder.getInt64(static_cast<std::uint64_t>(rate)));
+  return emission_.branch(enough, run,
+                          [&] { return main_loop(operands, tile, end, rates.subspan(1)); });
 }
 
 DotEmitter::Tile DotEmitter::loop(const Operands& operands, Tile tile, llvm::Value* begin,
-                                  llvm::Value* end, int steps, int ahead_stride) {
+                                  llvm::Value* end, int steps, int ahead_rate) {
   auto& builder = emission_.builder;
   llvm::BasicBlock* const before = builder.GetInsertBlock();
   llvm::BasicBlock* const body = emission_.new_block("depth");
@@ -115,7 +118,7 @@ DotEmitter::Tile DotEmitter::loop(const Operands& operands, Tile tile, llvm::Val
     phis.back()->addIncoming(accumulator, before);
     inside.push_back(phis.back());
   }
-  if (ahead_stride > 0) fetch_ahead(operands, k, steps, ahead_stride);
+  if (ahead_rate > 0) fetch_ahead(operands, k, steps, ahead_rate);
   for (int i = 0; i < steps; ++i) {
     step(operands, inside,
          i == 0 ? k : builder.CreateNUWAdd(k, builder.getInt64(static_cast<std::uint64_t>(i))));
@@ -136,12 +139,13 @@ DotEmitter::Tile DotEmitter::loop(const Operands& operands, Tile tile, llvm::Val
   return tile;
 }
 
-void DotEmitter::fetch_ahead(const Operands& operands, llvm::Value* k, int steps, int stride) {
+void DotEmitter::fetch_ahead(const Operands& operands, llvm::Value* k, int steps, int rate) {
   auto& builder = emission_.builder;
-  const DType dtype = tile::memory_dtype(emission_.program, operands.dot->ahead->start);
-  const int bytes = stride * byte_size(dtype);
+  const int element = byte_size(tile::memory_dtype(emission_.program, operands.dot->ahead->start));
+  const int bytes = rate * element;
   llvm::Value* const offset =
-      builder.CreateMul(k, builder.getInt64(static_cast<std::uint64_t>(bytes)));
+      builder.CreateMul(builder.CreateMul(k, operands.ahead_stride),
+                        builder.getInt64(static_cast<std::uint64_t>(element)));
   for (int byte = 0; byte < steps * bytes; byte += kCacheLine) {
     llvm::Value* const at =
         builder.CreateAdd(offset, builder.getInt64(static_cast<std::uint64_t>(byte)));

@@ -440,7 +440,6 @@ class ChainEmitter {
     form.blocking = blocking_of(plan);
     form.on_matrix_unit = plan.on_matrix_unit;
     form.known_rows = takes_shares_ ? share_known_ : known_block_rows(contraction, form.blocking);
-    form.owns_rows = takes_shares_;
     form.held = &held;
     if (!held.has(contraction.a)) {
       form.strided_rows = strided_rows(lowering_, contraction, plan.on_matrix_unit);

@@ -141,12 +141,6 @@ ContractBlocking contract_blocking(const Target& target, DType compute, const Co
                                          : panels_per_task(panels, most_panels, target.cores,
                                                            kTasksPerThread * target.cores)) *
                      blocking.tile_columns;
-
-  constexpr std::int64_t kAheadBytes = 16;  // a cache line in four steps
-  const std::int64_t full_rows = std::min(rows.constant().value_or(blocking.rows), blocking.rows);
-  const std::int64_t tiles = std::max<std::int64_t>(1, full_rows / blocking.tile_rows);
-  const std::int64_t wanted_ahead = ceil_div(blocking.tile_columns, tiles);
-  blocking.ahead_stride = static_cast<int>(round_up_to(wanted_ahead, kAheadBytes / element));
   return blocking;
 }
 

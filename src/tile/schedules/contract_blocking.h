@@ -23,7 +23,6 @@ struct ContractBlocking {
   // On a matrix unit, of one dot: so much of a panel stays in the first-level cache while the rows
   // of the task pass by. Else 0.
   std::int64_t dot_depth = 0;
-  int ahead_stride = 0;  // elements of the next panel that a tile fetches with a step of depth
 
   bool operator==(const ContractBlocking&) const = default;
 };
@@ -43,9 +42,7 @@ struct ContractSizes {
 // whole up to 1536, since accumulators that stay in registers beat a panel that stays in L1; longer
 // ones in blocks of 384. Rows: a block of A and the panels of B that meet it stay in the
 // second-level cache together. Columns: more of them where each task packs its rows of A first, so
-// that they are packed less often. Ahead: enough for the tiles of a full block to fetch the next
-// panel between them; weights come from memory or from a cache that cores share, and the first tile
-// of a panel would wait for them.
+// that they are packed less often.
 //
 // On a matrix unit a tile is what a MatrixDot computes, and the depth counts as padded to its
 // steps. The panel of B should stay in the first-level cache while A passes by, so a dot takes up

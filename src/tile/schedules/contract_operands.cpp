@@ -7,8 +7,8 @@ namespace opweld::tile {
 
 namespace {
 
-// With up to so many register tiles of rows, a matmul waits for its weights.
-constexpr int kFewTiles = 4;
+// A step of depth fetches so much or a multiple of it: four of them a cache line.
+constexpr std::int64_t kAheadBytes = 16;
 
 }  // namespace
 
@@ -62,27 +62,48 @@ DotOperand ContractTask::right_operand(int rows, Expr row, Expr panel, Expr dept
     return {program_.at_offset(*packed_columns_, math_.mul(panel, Dim(blocking_.depth))), kNoExpr,
             math_.size(width)};
   }
-  DotOperand operand{reads_wide_panel_
-                         ? program_.at_offset(*wide_panel_, math_.constant(0))
-                         : program_.at_offset(*packed_weights_, panel_at(panel, depth0)),
-                     kNoExpr, math_.size(width)};
-  if (rows == blocking_.tile_rows) {
-    const Expr tile = math_.div(row, Dim(rows));
-    const Expr fetched = program_.mul(math_.mul(tile, Dim(blocking_.ahead_stride)), depth);
-    const Expr next = panel_after(panel, depth0, last);
-    operand.ahead = {.start = program_.at_offset(*packed_weights_, math_.add(next, fetched)),
-                     .stride = blocking_.ahead_stride};
-    // Few rows have too few tiles for that: their first one fetches the whole panel.
-    const bool may_be_few = groups_ || !contraction_.rows.is_constant();
-    if (may_be_few && blocking_.ahead_stride < width) {
-      ExprPool& exprs = program_.exprs();
-      const Expr few = exprs.binary(ExprKind::Le, run_rows_, math_.constant(kFewTiles * rows));
-      const Expr first = exprs.binary(ExprKind::Eq, row, math_.constant(0));
-      operand.ahead->eager = exprs.binary(ExprKind::And, first, few);
-      operand.ahead->eager_stride = width;
+  return {.start = reads_wide_panel_
+                       ? program_.at_offset(*wide_panel_, math_.constant(0))
+                       : program_.at_offset(*packed_weights_, panel_at(panel, depth0)),
+          .depth_stride = math_.size(width),
+          .ahead = fetched_ahead(rows, row, panel, depth0, depth, last)};
+}
+
+std::optional<Dot::Ahead> ContractTask::fetched_ahead(int rows, Expr row, Expr panel, Expr depth0,
+                                                      Expr depth, bool last) {
+  // A single row reads weights as fast as they come.
+  if (rows == 1) return std::nullopt;
+  const std::int64_t width = blocking_.tile_columns;
+  const std::int64_t unit =
+      std::max<std::int64_t>(1, kAheadBytes / byte_size(contraction_.weights->dtype()));
+  const auto rate = [&](std::int64_t of_rows) {
+    return static_cast<int>((width * rows + of_rows * unit - 1) / (of_rows * unit) * unit);
+  };
+  ExprPool& exprs = program_.exprs();
+  const auto divide = [&](Expr value, Expr by) { return exprs.binary(ExprKind::Div, value, by); };
+  Dot::Ahead ahead;
+  Expr all = kNoExpr;
+  if (const auto known = groups_ ? std::nullopt : form_.known_rows) {
+    all = math_.constant(*known);
+    ahead.rates = {rate(*known)};
+    ahead.stride = math_.constant(ahead.rates.front());
+  } else {
+    all = exprs.binary(ExprKind::Max, run_rows_, math_.constant(1));
+    // The share, in units and rounded up.
+    const Expr unit_of_all = program_.mul(all, unit);
+    const Expr rounding = program_.sub(unit_of_all, 1);
+    ahead.stride = program_.mul(divide(program_.add(rounding, width * rows), unit_of_all), unit);
+    // Few rows have few tiles, each of which fetches a large share.
+    const std::int64_t tile = blocking_.tile_rows;
+    for (const std::int64_t few :
+         {rows == tile ? 4 * tile : 2 * tile, 2 * tile, std::int64_t{rows}}) {
+      if (ahead.rates.empty() || rate(few) > ahead.rates.back()) ahead.rates.push_back(rate(few));
     }
   }
-  return operand;
+  const Expr before = divide(program_.mul(row, width), all);
+  const Expr next = math_.add(panel_after(panel, depth0, last), program_.mul(before, depth));
+  ahead.start = program_.at_offset(*packed_weights_, next);
+  return ahead;
 }
 
 // Panels lie one after the other, each depth x width: column n of the matrix, a multiple of the
@@ -102,8 +123,8 @@ Expr ContractTask::panel_at(Expr column, Expr depth_start) {
 Expr ContractTask::panel_after(Expr panel, Expr depth0, bool last) {
   ExprPool& exprs = program_.exprs();
   const Expr beside = math_.add(panel, math_.constant(tile_width_));
-  const bool goes_on = form_.owns_rows || provably_le(contraction_.rows, Dim(blocking_.rows));
-  if (!partial_ || !goes_on) return panel_at(beside, depth0);
+  // Behind the last panel other rows may meet their weights in the same block of depth first.
+  if (!partial_ || groups_) return panel_at(beside, depth0);
   const Expr start = math_.constant(0);
   const Expr behind = last ? panel_at(beside, start)
                            : panel_at(start, math_.add(depth0, math_.constant(blocking_.depth)));

@@ -38,8 +38,6 @@ class ContractTask {
     bool on_matrix_unit = false;
     // Rows of a task, where that is one number for all tasks, give or take whole register tiles.
     std::optional<std::int64_t> known_rows = {};
-    // The next task of a thread, if there is one, has other rows and the same columns.
-    bool owns_rows = false;
     // The left operand where the micro-kernel can read it in place.
     std::optional<StridedOperand> strided_rows = {};
     // What earlier stages of the task left on chip, the left operand perhaps; null: nothing.
@@ -93,12 +91,16 @@ class ContractTask {
   // Held rows that the micro-kernel can read where they are.
   [[nodiscard]] std::optional<HeldRows> rows_on_chip() const;
   DotOperand left_operand(Expr row, Expr depth0);
-  // Of the tile of `rows` rows at `row` of the run. Its full tiles fetch the next panel between
-  // them.
+  // Of the tile of `rows` rows at `row` of the run.
   DotOperand right_operand(int rows, Expr row, Expr panel, Expr depth0, Expr depth, bool last);
+  // What that tile fetches of the next panel: as large a share as it has of the run's rows. Weights
+  // come from memory or from a cache that cores share, and come at an even pace while all tiles
+  // compute; if the first one fetched them all, it would wait for them.
+  std::optional<Dot::Ahead> fetched_ahead(int rows, Expr row, Expr panel, Expr depth0, Expr depth,
+                                          bool last);
   // Where the panel is that this thread goes on with: beside this one, and behind the task's last
-  // one the first of the next block of depth. Between two tasks with the same columns there is
-  // nothing to be fetched ahead: other rows are what the next task waits for.
+  // one the first of the next block of depth, or of the next columns, which is right but for tasks
+  // with other rows and the same columns: these read what has been read.
   Expr panel_after(Expr panel, Expr depth0, bool last);
   // The offset, in packed weights, of the panel at that column of the task's.
   Expr panel_at(Expr column, Expr depth_start);
