@@ -6,6 +6,7 @@
 #include "ops/op.h"
 #include "ops/reference.h"
 #include "ops/stored_weights.h"
+#include "rewrite/weights.h"
 #include "support/shape.h"
 
 namespace opweld {
@@ -46,12 +47,24 @@ bool has_known_size(const Node& node, std::int64_t& bytes) {
   return true;
 }
 
+// As its evaluation gives it; weights, which are nearly always stored the other way around, in
+// passing memory.
+Expected<std::vector<Tensor>> evaluated(const Node& node, std::span<const Tensor> operands) {
+  const bool is_matrix_transpose =
+      node.op() == "transpose" && swaps_matrix_axes(node.attributes().ints("permutation"));
+  if (!is_matrix_transpose || operands[0].num_bytes() <= kAlwaysFine) {
+    return evaluate_node(node, operands, Bindings());
+  }
+  OPWELD_TRY(Tensor transposed, transposed_matrices(operands[0]));
+  return std::vector<Tensor>{std::move(transposed)};
+}
+
 void fold(Graph& graph, Node& node) {
   std::int64_t bytes = 0;
   if (!has_known_size(node, bytes)) return;
   const auto operands = constant_operands(node, bytes);
   if (!operands) return;
-  auto results = evaluate_node(node, *operands, Bindings());
+  auto results = evaluated(node, *operands);
   if (!results) return;
   for (int i = 0; i < node.num_results(); ++i) {
     Value* old = node.result(i);

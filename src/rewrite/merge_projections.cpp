@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <set>
 
 #include "ops/builder.h"
 #include "ops/op.h"
 #include "ops/stored_weights.h"
 #include "rewrite/match.h"
+#include "rewrite/weights.h"
 
 namespace opweld {
 
@@ -142,23 +142,6 @@ bool is_gate_pair(const Projection& left, const Projection& right) {
 
 // ---- what comes in place ----
 
-// Tensors [rows, columns] side by side.
-Expected<Tensor> side_by_side(std::span<const Tensor> parts, std::int64_t rows) {
-  std::int64_t columns = 0;
-  for (const Tensor& part : parts) columns += part.sizes()[1];
-  OPWELD_TRY(Tensor joined, Tensor::allocate(parts[0].dtype(), {rows, columns}));
-  const std::int64_t element = byte_size(joined.dtype());
-  std::byte* to = joined.mutable_data();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (const Tensor& part : parts) {
-      const std::int64_t bytes = part.sizes()[1] * element;
-      std::memcpy(to, part.data() + row * bytes, static_cast<std::size_t>(bytes));
-      to += bytes;
-    }
-  }
-  return joined;
-}
-
 // [columns], -0.0 for projections without a bias.
 Expected<Tensor> merged_bias(const Projections& projections) {
   std::vector<Tensor> rows;
@@ -172,7 +155,7 @@ Expected<Tensor> merged_bias(const Projections& projections) {
     for (std::int64_t i = 0; i < zeros.num_elements(); ++i) zeros.set_double(i, -0.0);
     rows.push_back(std::move(zeros));
   }
-  OPWELD_TRY(Tensor joined, side_by_side(rows, 1));
+  OPWELD_TRY(Tensor joined, side_by_side(rows));
   return joined.reshaped({joined.num_elements()});
 }
 
@@ -201,7 +184,7 @@ Status merge(Graph& graph, const Projections& projections) {
     if (projection.sum != nullptr) sums.push_back(projection.sum);
     weights.push_back(projection.weights());
   }
-  OPWELD_TRY(Tensor joined, side_by_side(weights, projections.front().depth()));
+  OPWELD_TRY(Tensor joined, side_by_side(weights));
   weights.clear();
   Builder build(graph, before, joined_source(matmuls));
   Value* const columns = build.constant(std::move(joined));

@@ -20,25 +20,31 @@ namespace {
 
 constexpr std::size_t kMegabyte = std::size_t{1} << 20;
 
+using Allocate = std::shared_ptr<std::byte> (*)(std::size_t);
+constexpr Allocate kBoth[] = {allocate_block, allocate_passing_block};
+
 TEST(MemoryBlock, IsAlignedZeroAndWritableToItsEnd) {
   for (const std::size_t bytes :
-       {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{4096}, kMegabyte - 1,
-        kMegabyte, 2 * kMegabyte, 2 * kMegabyte + 1, 5 * kMegabyte - 3}) {
-    SCOPED_TRACE(bytes);
-    const auto block = allocate_block(bytes);
-    ASSERT_NE(block, nullptr);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block.get()) % kBlockAlignment, 0U);
-    std::byte* const end = block.get() + bytes;
-    EXPECT_EQ(std::find_if(block.get(), end, [](std::byte b) { return b != std::byte{0}; }), end);
-    std::memset(block.get(), 0xA5, bytes);
+       {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{4096}, std::size_t{65536},
+        std::size_t{65537}, kMegabyte - 1, kMegabyte, 2 * kMegabyte, 2 * kMegabyte + 1,
+        5 * kMegabyte - 3}) {
+    for (const Allocate allocate : kBoth) {
+      SCOPED_TRACE(bytes);
+      const auto block = allocate(bytes);
+      ASSERT_NE(block, nullptr);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block.get()) % kBlockAlignment, 0U);
+      std::byte* const end = block.get() + bytes;
+      EXPECT_EQ(std::find_if(block.get(), end, [](std::byte b) { return b != std::byte{0}; }), end);
+      std::memset(block.get(), 0xA5, bytes);
+    }
   }
 }
 
 // What one owner wrote is not seen by the next, even where its memory comes back.
 TEST(MemoryBlock, IsZeroAgainAfterUse) {
   for (const std::size_t bytes : {std::size_t{4096}, kMegabyte, 3 * kMegabyte}) {
-    for (int round = 0; round < 4; ++round) {
-      const auto block = allocate_block(bytes);
+    for (int round = 0; round < 8; ++round) {
+      const auto block = kBoth[round % 2](bytes);
       ASSERT_NE(block, nullptr);
       EXPECT_EQ(block.get()[0], std::byte{0});
       EXPECT_EQ(block.get()[bytes - 1], std::byte{0});
@@ -48,8 +54,10 @@ TEST(MemoryBlock, IsZeroAgainAfterUse) {
 }
 
 TEST(MemoryBlock, ThatCannotBeHadIsNull) {
-  EXPECT_EQ(allocate_block(std::numeric_limits<std::size_t>::max()), nullptr);
-  EXPECT_EQ(allocate_block(std::numeric_limits<std::size_t>::max() / 2), nullptr);
+  for (const Allocate allocate : kBoth) {
+    EXPECT_EQ(allocate(std::numeric_limits<std::size_t>::max()), nullptr);
+    EXPECT_EQ(allocate(std::numeric_limits<std::size_t>::max() / 2), nullptr);
+  }
 }
 
 // Whether the mapping around `address` was told that huge pages are wanted: "hg" among its flags.
@@ -85,6 +93,30 @@ TEST(MemoryBlock, AsksForHugePagesWhereTheSystemHasThem) {
   EXPECT_EQ(asks_for_huge_pages(large.get() + 3 * kMegabyte - 1), has_them);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(large.get()) % (2 * kMegabyte), 0U);
   EXPECT_FALSE(asks_for_huge_pages(allocate_block(4096).get()));
+}
+
+// Pages of the process that lie in memory.
+std::size_t resident_bytes() {
+  std::ifstream counts("/proc/self/statm");
+  std::size_t all = 0;
+  std::size_t resident = 0;
+  counts >> all >> resident;
+  return resident * 4096;
+}
+
+// As weights pass by: many at once, and nothing of them is left.
+TEST(MemoryBlock, PassingTakesWhatItNeedsAndGivesItBack) {
+  constexpr std::size_t kBlocks = 64;
+  constexpr std::size_t kAll = kBlocks * kMegabyte;
+  const std::size_t before = resident_bytes();
+  std::vector<std::shared_ptr<std::byte>> blocks;
+  for (std::size_t i = 0; i < kBlocks; ++i) {
+    blocks.push_back(allocate_passing_block(kMegabyte));
+    std::memset(blocks.back().get(), 1, kMegabyte);
+  }
+  EXPECT_LT(resident_bytes() - before, kAll + kAll / 8);
+  for (std::size_t i = 0; i < kBlocks; i += 2) blocks[i].reset();
+  EXPECT_LT(resident_bytes() - before, kAll / 2 + kAll / 8);
 }
 
 TEST(MemoryBlock, ManyLiveAtOnce) {

@@ -218,21 +218,49 @@ Status verify(const llvm::Module& module) {
   return fail("module '{}' is not well-formed: {}", module.getName().str(), why);
 }
 
-Expected<std::string> emit(const Jit& jit, const llvm::Module& module, llvm::CodeGenFileType type,
+// Rewrites the module on the way.
+Expected<std::string> emit(llvm::TargetMachine& machine, llvm::Module& module,
+                           llvm::CodeGenFileType type,
                            AssemblyComments comments = AssemblyComments::No) {
-  const auto& impl = JitAccess::of(jit);
-  OPWELD_TRY(const auto machine, target_machine(impl.triple, impl.target));
-  machine->Options.MCOptions.AsmVerbose = comments == AssemblyComments::Yes;
-  // Code generation rewrites the module it is given.
-  const std::unique_ptr<llvm::Module> scratch = llvm::CloneModule(module);
+  machine.Options.MCOptions.AsmVerbose = comments == AssemblyComments::Yes;
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, type)) {
-    return fail("LLVM cannot emit code for '{}'", impl.triple);
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type)) {
+    return fail("LLVM cannot emit code for '{}'", machine.getTargetTriple().str());
   }
-  passes.run(*scratch);
+  passes.run(module);
   return std::string(bytes.begin(), bytes.end());
+}
+
+Expected<std::string> emit_copy(const Jit& jit, const llvm::Module& module,
+                                llvm::CodeGenFileType type,
+                                AssemblyComments comments = AssemblyComments::No) {
+  const auto& impl = JitAccess::of(jit);
+  OPWELD_TRY(const auto machine, target_machine(impl.triple, impl.target));
+  return emit(*machine, *llvm::CloneModule(module), type, comments);
+}
+
+Status optimize_for(llvm::TargetMachine& machine, const JitTarget& target, llvm::Module& module) {
+  OPWELD_CHECK(verify(module));
+  mark_for_target(module, target);
+
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager call_graph;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(call_graph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, call_graph, modules);
+
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::AlwaysInlinerPass());
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(short_pipeline()));
+  passes.run(module, modules);
+  return {};
 }
 
 }  // namespace
@@ -351,35 +379,17 @@ void request_unroll(llvm::BranchInst* latch, int count) {
 
 Status optimize(const Jit& jit, llvm::Module& module) {
   const auto& impl = JitAccess::of(jit);
-  OPWELD_CHECK(verify(module));
   OPWELD_TRY(const auto machine, target_machine(impl.triple, impl.target));
-  mark_for_target(module, impl.target);
-
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager call_graph;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(machine.get());
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(call_graph);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, call_graph, modules);
-
-  llvm::ModulePassManager passes;
-  passes.addPass(llvm::AlwaysInlinerPass());
-  passes.addPass(llvm::createModuleToFunctionPassAdaptor(short_pipeline()));
-  passes.run(module, modules);
-  return {};
+  return optimize_for(*machine, impl.target, module);
 }
 
 Expected<std::string> emit_object(const Jit& jit, const llvm::Module& module) {
-  return emit(jit, module, llvm::CodeGenFileType::ObjectFile);
+  return emit_copy(jit, module, llvm::CodeGenFileType::ObjectFile);
 }
 
 Expected<std::string> emit_assembly(const Jit& jit, const llvm::Module& module,
                                     AssemblyComments comments) {
-  return emit(jit, module, llvm::CodeGenFileType::AssemblyFile, comments);
+  return emit_copy(jit, module, llvm::CodeGenFileType::AssemblyFile, comments);
 }
 
 std::string ir_text(const llvm::Module& module) {
@@ -390,8 +400,10 @@ std::string ir_text(const llvm::Module& module) {
 }
 
 Expected<std::string> add_module(Jit& jit, std::unique_ptr<llvm::Module> module) {
-  OPWELD_CHECK(optimize(jit, *module));
-  OPWELD_TRY(std::string object, emit_object(jit, *module));
+  const auto& impl = JitAccess::of(jit);
+  OPWELD_TRY(const auto machine, target_machine(impl.triple, impl.target));
+  OPWELD_CHECK(optimize_for(*machine, impl.target, *module));
+  OPWELD_TRY(std::string object, emit(*machine, *module, llvm::CodeGenFileType::ObjectFile));
   OPWELD_CHECK(jit.add_object(object, module->getName().str()));
   return object;
 }
