@@ -212,8 +212,8 @@ std::string planning_key(const Graph& graph, const PlanOptions& options, std::st
       target_key(*options.target), static_cast<int>(options.level), static_cast<int>(options.rules),
       without, options.max_nodes, options.max_tensors, options.nominal_size, options.rows_granted,
       options.search, options.search_questions, options.search_questions_of_node,
-      options.attention_chains, options.chains_of_any_rows, options.recompute, more, to_text(graph),
-      declarations_in(graph));
+      options.attention_chains, options.chains_of_any_rows, options.recompute, more,
+      to_text(graph, {.any_weights = true}), declarations_in(graph));
 }
 
 std::string plan_record(const Graph& graph, std::span<const FusionPlan> plans) {

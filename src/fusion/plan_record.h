@@ -13,8 +13,8 @@
 
 namespace opweld {
 
-// All that the plans of a graph depend on beside the build of Opweld: the graph, with its weights
-// by their hashes; the target; and how it is planned. `more` stands for what the oracle depends on.
+// All that the plans of a graph depend on beside the build of Opweld: the graph, with weights of
+// any numbers; the target; and how it is planned. `more` stands for what the oracle depends on.
 std::string planning_key(const Graph& graph, const PlanOptions& options, std::string_view more);
 
 // JSON. Nodes are told by their places in the graph, and values by the nodes that make them.

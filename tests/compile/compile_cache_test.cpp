@@ -19,12 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 
 // Two equal layers, so that kernels are shared; a norm, matmuls, a softmax; a size that is free.
-std::string model(const char* shift = "0.5") {
+std::string model(const char* shift = "0.5", int seed = 1) {
   std::string text = "graph g(%x: f32[n, 24]) {\n";
   std::string last = "x";
   for (const char* layer : {"a", "b"}) {
     text += fmt::format(R"(
-      %w{0} = constant {{value = f32[24, 90] random 1}}
+      %w{0} = constant {{value = f32[24, 90] random {3}}}
       %v{0} = constant {{value = f32[90, 24] random 2}}
       %g{0} = constant {{value = f32[24] splat {2}}}
       %n{0} = rms_norm(%{1}, %g{0}) {{axis = -1, epsilon = 1e-05}}
@@ -34,7 +34,7 @@ std::string model(const char* shift = "0.5") {
       %r{0} = add(%d{0}, %{1})
       %p{0} = softmax(%r{0}) {{axis = -1}}
     )",
-                        layer, last, shift);
+                        layer, last, shift, seed);
     last = fmt::format("p{}", layer);
   }
   return text + fmt::format("return %{} as \"y\"\n}}", last);
@@ -116,6 +116,18 @@ TEST(CompileCache, OtherWeightsGiveOtherResults) {
   const Outcome first = run(model("0.5"), cache);
   const Outcome other = run(model("2"), cache);
   expect_same(run(model("2"), nullptr), other);
+  EXPECT_FALSE(identical(first.results[0], other.results[0]));
+}
+
+// As when a user writes into them, or trains the model on.
+TEST(CompileCache, APlanIsForWeightsOfAnyNumbers) {
+  const TemporaryFolder folder;
+  const auto cache = std::make_shared<DiskCache>(folder.path(), "1");
+  const Outcome first = run(model("0.5", 1), cache);
+  const Outcome other = run(model("0.5", 3), cache);
+  EXPECT_TRUE(other.found.plan);
+  EXPECT_EQ(other.found.functions, other.found.all_functions);
+  expect_same(run(model("0.5", 3), nullptr), other);
   EXPECT_FALSE(identical(first.results[0], other.results[0]));
 }
 

@@ -207,19 +207,24 @@ TEST(PlanRecord, TheKeyHoldsAllThatPlansDependOn) {
   const Target target = host_target();
   PlanOptions options;
   options.target = &target;
-  const auto graph = [](const char* size) {
+  const auto graph = [](const char* size, int seed = 1, double factor = 2) {
     return parse_graph(fmt::format(R"(graph g(%x: f32[n, {0}]) {{
-      %c = constant {{value = f32[{0}] random 1}}
-      %y = add(%x, %c)
+      %c = constant {{value = f32[{0}] random {1}}}
+      %f = constant {{value = f32[] {{{2:.1f}}}}}
+      %z = add(%x, %c)
+      %y = mul(%z, %f)
       return %y as "y"
     }})",
-                                   size))
+                                   size, seed, factor))
         .value();
   };
   const std::string key = planning_key(graph("100"), options, "");
   EXPECT_EQ(planning_key(graph("100"), options, ""), key);
   EXPECT_NE(planning_key(graph("101"), options, ""), key);
   EXPECT_NE(planning_key(graph("100"), options, "strict"), key);
+  // Not on what weights were trained to, but on numbers.
+  EXPECT_EQ(planning_key(graph("100", 2), options, ""), key);
+  EXPECT_NE(planning_key(graph("100", 1, 3), options, ""), key);
   const auto differs = [&](const auto& change) {
     PlanOptions other = options;
     Target other_target = target;
