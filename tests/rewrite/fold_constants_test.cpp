@@ -77,5 +77,18 @@ TEST(FoldConstants, FoldsOperatorsWhoseLastOperandsAreAbsent) {
   expect_folded("%x = constant {value = f32[2, 3] random 3}\n %y = layer_norm(%x) {axis = -1}");
 }
 
+// Large ones, as weights are, and small ones; the last two axes swapped, and others.
+TEST(FoldConstants, FoldsTransposes) {
+  for (const char* type : {"f32", "f16"}) {
+    for (const char* sizes : {"3, 50, 20", "3, 500, 33"}) {
+      for (const char* permutation : {"0, 2, 1", "2, 1, 0", "1, 0, 2"}) {
+        expect_folded(fmt::format("%x = constant {{value = {}[{}] random 1}}\n"
+                                  "%y = transpose(%x) {{permutation = [{}]}}",
+                                  type, sizes, permutation));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace opweld

@@ -15,6 +15,7 @@ from torch.fx import GraphModule
 from opweld.torch.decompositions import decompositions
 from opweld.torch.graph import CompiledGraph
 from opweld.torch.lower.contract import register_transformers
+from opweld.torch.single_trace import static_inputs, traced_once
 
 # What a user may set, torch.compile(model, backend="opweld", options={...}).
 SETTINGS = ("fusion", "numerics", "threads", "target", "single_launch", "tuned")
@@ -112,6 +113,12 @@ def backend(
     settings = _settings(options)
     freeze = settings.pop("freeze", True)
     numbers = _numbers(module)
+
+    single = traced_once(module, example_inputs, decompositions())
+    if single is not None:
+        frozen = static_inputs(module) if freeze else set()
+        compiled = _compile(single, frozen, numbers, settings)
+        return lambda *inputs: compiled(list(inputs))
 
     def inference(graph: GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
         return _compile(graph, _static_inputs() if freeze else set(), numbers, settings)
