@@ -203,6 +203,23 @@ std::string target_key(const Target& target) {
 
 }  // namespace
 
+namespace {
+
+// What is left of a graph when its model is trained on: of large constants of floats, the types.
+Graph without_weights(const Graph& graph) {
+  constexpr std::int64_t kNumbers = 64;
+  Graph rest = graph.clone();
+  for (const auto& node : rest.nodes()) {
+    if (node->op() != "constant") continue;
+    const Tensor& value = node->attributes().tensor("value");
+    if (!is_float(value.dtype()) || value.num_elements() <= kNumbers) continue;
+    node->attributes().set("value", Tensor::borrow(value.dtype(), {0}, nullptr, nullptr));
+  }
+  return rest;
+}
+
+}  // namespace
+
 std::string planning_key(const Graph& graph, const PlanOptions& options, std::string_view more) {
   std::string without;
   for (const KernelKind kind : options.without) without += fmt::format(" {}", to_string(kind));
@@ -213,7 +230,7 @@ std::string planning_key(const Graph& graph, const PlanOptions& options, std::st
       without, options.max_nodes, options.max_tensors, options.nominal_size, options.rows_granted,
       options.search, options.search_questions, options.search_questions_of_node,
       options.attention_chains, options.chains_of_any_rows, options.recompute, more,
-      to_text(graph, {.any_weights = true}), declarations_in(graph));
+      to_text(without_weights(graph)), declarations_in(graph));
 }
 
 std::string plan_record(const Graph& graph, std::span<const FusionPlan> plans) {

@@ -259,7 +259,7 @@ Status parse_random(TextCursor& cursor, Tensor& tensor) {
 
 }  // namespace
 
-std::string tensor_text(const Tensor& tensor, LargeTensor large) {
+std::string tensor_text(const Tensor& tensor, bool full) {
   const std::string type =
       fmt::format("{}{}", to_string(tensor.dtype()), to_string(tensor.sizes()));
   if (tensor.num_elements() <= kPrintedInFull && all_read_back(tensor)) {
@@ -269,12 +269,8 @@ std::string tensor_text(const Tensor& tensor, LargeTensor large) {
     }
     return fmt::format("{} {{{}}}", type, elements);
   }
-  if (large == LargeTensor::Type && is_float(tensor.dtype()) &&
-      tensor.num_elements() > kPrintedInFull) {
-    return type + " any";
-  }
   if (is_splat(tensor)) return fmt::format("{} splat {}", type, element_text(tensor, 0));
-  if (large == LargeTensor::Bytes) return fmt::format("{} bytes \"{}\"", type, hex_text(tensor));
+  if (full) return fmt::format("{} bytes \"{}\"", type, hex_text(tensor));
   const std::string_view bytes(reinterpret_cast<const char*>(tensor.data()),
                                static_cast<std::size_t>(tensor.num_bytes()));
   return fmt::format("{} hash \"{}\"", type, digest(bytes));

@@ -1,7 +1,6 @@
 // Tensors in the textual form: "f32[2] {1.0, 2.0}", "i64[99] splat 0".
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "graph/tensor.h"
@@ -9,14 +8,8 @@
 
 namespace opweld {
 
-// What is printed of a tensor of more than 64 elements.
-enum class LargeTensor : std::uint8_t {
-  Hash,   // of its bytes
-  Bytes,  // all of them, as hexadecimal digits
-  Type,   // of floats nothing but dtype and sizes, of others a hash
-};
-
-std::string tensor_text(const Tensor& tensor, LargeTensor large);
+// With `full`, large tensors print their bytes, else a hash of them.
+std::string tensor_text(const Tensor& tensor, bool full);
 
 // Reads what follows the dtype: sizes and elements. `budget` is the number of bytes that tensors
 // may still take, and is reduced.

@@ -39,9 +39,6 @@ struct PrintOptions {
   bool types = true;
   bool sources = true;
   bool full_constants = false;
-  // Of large tensors of floats neither bytes nor a hash: `f32[16, 16] any`, which does not parse
-  // either. For what is the same whatever numbers a model has been trained to.
-  bool any_weights = false;
 };
 
 std::string to_text(const Graph& graph, const PrintOptions& options = {});

@@ -34,9 +34,9 @@ std::string list_text(const Doubles& values) {
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
-std::string attribute_text(const Attribute& attribute, LargeTensor large) {
+std::string attribute_text(const Attribute& attribute, bool full_constants) {
   struct Visitor {
-    LargeTensor large;
+    bool full;
     std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
     std::string operator()(double value) const { return real_bits_text(value); }
     std::string operator()(const std::string& value) const { return quoted(value); }
@@ -46,9 +46,9 @@ std::string attribute_text(const Attribute& attribute, LargeTensor large) {
     std::string operator()(const Shape& shape) const {
       return fmt::format("<{}>", fmt::join(shape, ", "));
     }
-    std::string operator()(const Tensor& tensor) const { return tensor_text(tensor, large); }
+    std::string operator()(const Tensor& tensor) const { return tensor_text(tensor, full); }
   };
-  return std::visit(Visitor{large}, attribute);
+  return std::visit(Visitor{full_constants}, attribute);
 }
 
 class Printer {
@@ -163,18 +163,13 @@ class Printer {
       separator = " {";
       for (const auto& [name, attribute] : node.attributes()) {
         emit("{}{} = {}", separator, name_text(name),
-             attribute_text(attribute, large_tensors()));
+             attribute_text(attribute, options_.full_constants));
         separator = ", ";
       }
       text_ += '}';
     }
     if (options_.sources) print_source(node.source());
     text_ += '\n';
-  }
-
-  [[nodiscard]] LargeTensor large_tensors() const {
-    if (options_.any_weights) return LargeTensor::Type;
-    return options_.full_constants ? LargeTensor::Bytes : LargeTensor::Hash;
   }
 
   void print_source(const Source& source) {
@@ -215,7 +210,7 @@ std::string to_text(const Graph& graph, const PrintOptions& options) {
 std::string to_text(const Attributes& attributes) {
   std::vector<std::string> entries;
   for (const auto& [name, attribute] : attributes) {
-    entries.push_back(fmt::format("{} = {}", name_text(name), attribute_text(attribute, LargeTensor::Hash)));
+    entries.push_back(fmt::format("{} = {}", name_text(name), attribute_text(attribute, false)));
   }
   return fmt::format("{{{}}}", fmt::join(entries, ", "));
 }

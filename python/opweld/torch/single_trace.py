@@ -47,6 +47,8 @@ IN_PLACE_FUNCTIONS = frozenset(
         operator.setitem,
     }
 )
+# Functions that change what others do: vmap and its kin, and autocast.
+TRANSFORMING_MODULES = ("torch._functorch", "torch._C._functorch", "torch.amp")
 
 
 def traced_once(
@@ -109,6 +111,10 @@ def _is_plain_call(node: Node) -> bool:
         return not (name.endswith("_") and not name.endswith("__")) and name != "__setitem__"
     if node.op != "call_function" or isinstance(node.target, torch._ops.HigherOrderOperator):
         return False
+    if node.target is torch._C._set_grad_enabled:
+        return node.args == (False,)
+    if (getattr(node.target, "__module__", None) or "").startswith(TRANSFORMING_MODULES):
+        return False
     named = node.kwargs.get("inplace") or node.kwargs.get("out") is not None
     return not named and node.target not in IN_PLACE_FUNCTIONS
 
@@ -126,6 +132,7 @@ def _trace(
 
     with ExitStack() as stack:
         stack.enter_context(fork_rng(devices=()))
+        stack.enter_context(torch.set_grad_enabled(torch.is_grad_enabled()))
         stack.enter_context(fake_mode)
         stack.enter_context(enable_python_dispatcher())
         # Others of the same memory: what happens to them is not seen by those who trace on.
