@@ -101,7 +101,7 @@ def backend(
 
     Args:
         module: the graph, with operators of torch.
-        example_inputs: tensors without data.
+        example_inputs: those of the call that it is traced for.
         options: `fusion`, `numerics`, `threads`, `target`, `single_launch` and `tuned` as for
             `opweld.compile`, and `freeze`. Threads are by default as many as PyTorch uses.
         ignored: what else PyTorch hands to backends.
@@ -118,10 +118,15 @@ def backend(
     if single is not None:
         frozen = static_inputs(module) if freeze else set()
         compiled = _compile(single, frozen, numbers, settings)
+        compiled.begin(example_inputs)
         return lambda *inputs: compiled(list(inputs))
 
     def inference(graph: GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
-        return _compile(graph, _static_inputs() if freeze else set(), numbers, settings)
+        compiled = _compile(graph, _static_inputs() if freeze else set(), numbers, settings)
+        # It may have inputs of its own beside those that Dynamo knows.
+        if len(inputs) == len(example_inputs):
+            compiled.begin(example_inputs)
+        return compiled
 
     def forward(graph: GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
         return _compile(graph, set(), numbers, settings)

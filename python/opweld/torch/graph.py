@@ -2,7 +2,8 @@
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,7 +87,7 @@ class Weights:
 class CompiledGraph:
     """Runs a traced graph; called with a list of its inputs, which it empties.
 
-    Programs are made in the first call, since only then the weights are there.
+    Programs are made for the weights that a call comes with, and kept for others that have them.
     """
 
     _boxed_call = True
@@ -178,6 +179,22 @@ class CompiledGraph:
         return uses
 
     # ---- weights ----
+
+    def begin(self, inputs: Sequence[Any]) -> None:
+        """Makes the programs for such inputs on a thread of its own, while PyTorch goes on.
+
+        It has yet to write the guards of what it traced, which takes as long. The first call waits
+        until the programs are there; one that comes with other weights makes others.
+        """
+        env: dict[Node, Any] = dict(zip(self.placeholders, inputs, strict=True))
+        env.update(self._attributes)
+
+        def make() -> None:
+            # What is wrong will be so in the first call, and is said there.
+            with suppress(Exception):
+                self._programs(env)
+
+        threading.Thread(target=make, name=f"opweld {self.name}").start()
 
     def _programs(self, env: dict[Node, Any]) -> Weights:
         """The programs for the weights of this call, made anew where one has changed."""

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -187,6 +188,8 @@ Expected<std::vector<std::shared_ptr<const CompiledKernel>>> KernelCompiler::com
     if (impl_->functions.contains(texts[i]) || !queued.insert(texts[i]).second) continue;
     jobs.push_back({programs[i], texts[i]});
   }
+  // The longest first, so that no thread has a long one left while the others are done.
+  std::ranges::stable_sort(jobs, std::greater(), [](const Job& job) { return job.text.size(); });
   for_each_in_parallel(jobs.size(), impl_->options.threads, [&](std::size_t i) {
     jobs[i].code = impl_->compile(*jobs[i].program, jobs[i].text);
   });
