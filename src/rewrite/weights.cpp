@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 #include "support/memory_block.h"
 

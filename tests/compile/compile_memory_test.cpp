@@ -1,9 +1,11 @@
 // How much memory compiling takes beside the weights that it is given.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cstdint>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "compile.h"
 #include "ops/builder.h"
@@ -35,9 +37,9 @@ void forget_peak() {
 
 // Layers of three projections of one input, which become one product, and one behind them. Weights
 // are [outputs, inputs], as PyTorch has them, and lie in memory of their owner.
-class Model {
+class Layers {
  public:
-  explicit Model(int layers)
+  explicit Layers(int layers)
       : layers_(layers), bytes_(layers * kMatricesOfLayer * kMatrixBytes),
         block_(allocate_block(static_cast<std::size_t>(bytes_))) {
     auto* const elements = reinterpret_cast<float*>(block_.get());
@@ -77,7 +79,7 @@ class Model {
   std::shared_ptr<std::byte> block_;
 };
 
-Compiled compiled(const Model& model) {
+Compiled compiled(const Layers& model) {
   CompileOptions options;
   options.threads = 2;
   auto result = compile(model.graph(), options);
@@ -87,8 +89,8 @@ Compiled compiled(const Model& model) {
 
 // Transposed and joined ones are let go one by one as the packed ones come.
 TEST(CompileMemory, HoldsNoMoreOfTheWeightsThanThePackedOnes) {
-  compiled(Model(1));  // what LLVM takes, which is the same for more layers
-  const Model model(32);
+  compiled(Layers(1));  // what LLVM takes, which is the same for more layers
+  const Layers model(32);
   const std::int64_t before = process_bytes("VmRSS");
   ASSERT_NO_FATAL_FAILURE(forget_peak());
   const Compiled whole = compiled(model);

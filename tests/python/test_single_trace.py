@@ -1,15 +1,18 @@
 """Graphs of inference that are traced without AOTAutograd, and those that must not be."""
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
-import opweld.torch.backend as backend
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
 from tests.python.torch_helpers import Compiled, assert_same, floats
+
+# The package has a function of that name.
+backend = importlib.import_module("opweld.torch.backend")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from opweld.torch import account_of
+from opweld.torch.graph import CompiledGraph
 from torch import nn
 
 from bench.models.cache import ROOT
@@ -463,6 +464,42 @@ def test_threads_call_at_once(block: Block) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_programs_are_made_once_before_the_first_call(
+    block: Block, dynamic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makers = []
+    make = CompiledGraph._make
+
+    def noting(graph: CompiledGraph, env: dict[Any, Any]) -> Any:
+        makers.append(threading.current_thread())
+        return make(graph, env)
+
+    monkeypatch.setattr(CompiledGraph, "_make", noting)
+    compiled = Compiled(block, dynamic=dynamic)
+    with torch.no_grad():
+        for _ in range(2):
+            assert_same(compiled(floats(5, 16)), block(floats(5, 16)))
+    (maker,) = makers
+    assert maker is not threading.main_thread()
+    assert compiled.compiles == 1
+
+
+def test_what_fails_beside_is_said_in_the_call(
+    block: Block, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(graph: CompiledGraph, env: dict[Any, Any]) -> Any:
+        raise RuntimeError("no programs today")
+
+    compiled = Compiled(block, dynamic=False)
+    with torch.no_grad():
+        with monkeypatch.context() as patch:
+            patch.setattr(CompiledGraph, "_make", failing)
+            with pytest.raises(RuntimeError, match="no programs today"):
+                compiled(floats(5, 16))
+        assert_same(compiled(floats(5, 16)), block(floats(5, 16)))
 
 
 def test_an_error_of_a_run_comes_through_and_leaves_all_usable() -> None:
