@@ -1,6 +1,8 @@
 #include "rewrite/fold_constants.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "ops/builder.h"
 #include "ops/op.h"

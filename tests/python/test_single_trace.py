@@ -73,14 +73,21 @@ def test_a_layer_is_traced_once(
     assert by_aot == [] and compiled.eager == {} and compiled.compiles == 1
 
 
+# AOTAutograd makes copies of what nobody writes into, as of dropout that drops nothing.
+COPIES = (torch.ops.aten.clone.default, torch.ops.aten.detach.default)
+
+
 def operators(graph: Any) -> list[tuple[Any, ...]]:
     """What a compiled graph computes, with the layers that it belongs to."""
-    return [
-        (node.op, node.target if node.op == "call_function" else "", tuple(node.meta["val"].shape))
-        + (tuple(entry[0] for entry in node.meta.get("nn_module_stack", {}).values()),)
-        for node in graph.nodes
-        if isinstance(node.meta.get("val"), torch.Tensor) and "detach" not in str(node.target)
-    ]
+    found = []
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor) or node.target in COPIES:
+            continue
+        target = node.target if node.op == "call_function" else ""
+        stack = node.meta.get("nn_module_stack", {}).values()
+        found.append((node.op, target, value.shape, [entry[0] for entry in stack]))
+    return found
 
 
 def test_the_graph_is_that_of_aot_autograd(
@@ -203,8 +210,10 @@ def test_writes_and_shared_memory_are_left_to_aot_autograd(
                 each.add_(1)
             assert_same(made, expected)
             assert_same(mine, theirs)
-    # Dynamo itself gives an input back, and has one result where a function has it twice.
-    assert len(by_aot) == (0 if function in (_input_itself, _twice) else 1)
+    # Dynamo itself gives an input back, has one result where a function has it twice, and leaves
+    # what changes sizes to Python.
+    by_dynamo = function in (_input_itself, _twice, _sizes_of_input)
+    assert len(by_aot) == (0 if by_dynamo else 1)
 
 
 def test_a_constant_that_is_given_out_is_new_in_every_call(by_aot: list[Any]) -> None:
@@ -253,7 +262,7 @@ def test_autocast_is_left_to_aot_autograd(layer: Layer, by_aot: list[Any]) -> No
 def test_free_sizes_are_left_to_aot_autograd(layer: Layer, by_aot: list[Any]) -> None:
     compiled = Compiled(layer)
     with torch.no_grad():
-        for length in (3, 9, 17):
+        for length in (5, 9, 17):
             x = floats(2, length, 32)
             assert_same(compiled(x), layer(x))
     assert len(by_aot) == 1 and compiled.compiles == 1

@@ -108,7 +108,9 @@ def _is_plain_call(node: Node) -> bool:
     """Whether what Dynamo says of a node leaves no doubt that it only computes, on known sizes."""
     if node.op == "placeholder":
         value = node.meta.get("example_value")
-        return isinstance(value, torch.Tensor) and all(isinstance(size, int) for size in value.shape)
+        return isinstance(value, torch.Tensor) and all(
+            isinstance(size, int) for size in value.shape
+        )
     if node.op == "output":
         return True
     if node.op == "call_method":
