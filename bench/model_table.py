@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -49,19 +49,19 @@ Written by `./dev bench models`; do not edit. Every model is made by transformer
 is counted here is what the full-sized models have, per layer.
 
 - *programs*: parts of the model that are compiled as one; more than one where operators in eager
-  mode stand between;
+  mode stand between. `+` stands between graphs: PyTorch traces Mistral twice, since the model asks
+  whether its window is shorter than the sequence, and attends by a mask from there on;
 - *kernels*: of all programs, fused and unfused (`fusion="none"`);
 - *compiled*: how many times a program was compiled, for all lengths together: as often as there are
-  programs, unless PyTorch traced the model anew;
+  programs, unless a weight had changed;
 - *difference*: the largest of any value to eager mode, over the largest value;
 - *ONNX*: kernels of the same model from the file that
   `torch.onnx.export(model, dynamo=True, dynamic_shapes=...)` writes
-  (`bench/models/exported_transformers.py`); one file and one compilation for all lengths. There are
-  more where a model makes its mask of operators, which tracing by `torch.compile` leaves out.
+  (`bench/models/exported_transformers.py`); one file and one compilation for all lengths.
   Experts are exported with `model.set_experts_implementation("batched_mm")`: for the operator that
   transformers has otherwise, PyTorch says `No ONNX function found`;
-- *a layer*: kernels of the last layer, by the backend and from the file; `-` where the backend's
-  trace names no layers;
+- *a layer*: kernels that begin in the last layer, by the backend (of the graph that was traced last)
+  and from the file, both for the last of the lengths;
 - *apart*: the difference of what the file gives.
 
 """
@@ -191,13 +191,19 @@ def row(name: str) -> str:
             label = operator.name.removesuffix(".default")
             eager[label] = eager.get(label, 0) + operator.count
     lengths = MODELS[name].lengths
+
+    def of_each(counts: Iterable[int]) -> str:
+        return " + ".join(map(str, counts))
+
     cells = [
         name,
         ", ".join(map(str, lengths)) if len(lengths) > 1 else "-",
-        sum(len(account.segments) for account in accounts),
-        sum(len(segment.kernels) for account in accounts for segment in account.segments),
-        sum(map(unfused_kernels, graphs)),
-        sum(graph.stats.compiles for graph in graphs),
+        of_each(len(account.segments) for account in accounts),
+        of_each(
+            sum(len(segment.kernels) for segment in account.segments) for account in accounts
+        ),
+        of_each(map(unfused_kernels, graphs)),
+        of_each(graph.stats.compiles for graph in graphs),
         ", ".join(f"{count} `{operator}`" for operator, count in sorted(eager.items())) or "-",
         f"{difference:.1e}",
         *exported_cells(name, accounts),
@@ -211,8 +217,7 @@ def exported_cells(name: str, accounts: list[GraphAccount]) -> list[str]:
         file = compare_exported(name)
     except ValueError as error:
         return [str(error), "-", "-"]
-    traced = [kernel for segment in accounts[0].segments for kernel in segment.kernels]
-    layer = kernels_of_last_layer(traced) or "-"
+    layer = kernels_of_last_layer(accounts[-1].segments[-1]) or "-"
     return [str(len(file.kernels)), f"{layer} / {file.layer}", f"{file.difference:.1e}"]
 
 

@@ -88,12 +88,12 @@ def write(name: str, folder: Path) -> None:
         program.save(folder / "model.onnx")
 
 
-def free_sizes(name: str) -> dict[str, dict[int, torch.export.Dim]] | None:
-    """Which axes of which inputs are free; nothing where the model has one size."""
+def free_sizes(name: str) -> dict[str, dict[int, torch.export.Dim]]:
+    """Which axes of which inputs are free: the batch, and the length where the model has several."""
     model = MODELS[name]
-    if len(model.lengths) == 1:
-        return None
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
+    if len(model.lengths) == 1:
+        return {each: {0: batch} for each in model.inputs(model.lengths[0])}
     short, longer = (model.inputs(each) for each in model.lengths[:2])
     return {
         each: {0: batch}
@@ -118,21 +118,30 @@ def cause_of(error: BaseException) -> str:
 class Comparison:
     """What Opweld makes of a model's file."""
 
-    kernels: list[dict]
-    """As `Program.explain` tells them, for the first length."""
+    account: opweld.Account
+    """At the sizes of the last run."""
     difference: float
     """Of any value at any length to eager mode, the largest, over the largest value."""
 
     @property
+    def kernels(self) -> list[dict]:
+        """As `Program.explain` tells them."""
+        return self.account.kernels
+
+    @property
     def layer(self) -> int:
         """Kernels of the last layer: what the first one prepares for all is none of it."""
-        return kernels_of_last_layer(self.kernels)
+        return kernels_of_last_layer(self.account)
 
 
-def kernels_of_last_layer(kernels: list[dict]) -> int:
-    """How many kernels are of the last layer that is named; 0 where none is."""
-    layers = [kernel["layer"] for kernel in kernels if kernel["layer"]]
-    return layers.count(layers[-1]) if layers else 0
+def kernels_of_last_layer(account: opweld.Account) -> int:
+    """How many kernels begin in the last layer that is named; 0 where none is.
+
+    One that reaches over from one layer into the next is of the one that it begins in, as
+    everywhere (docs/fusion.md): each layer behind the first has as many.
+    """
+    named = [each["kernels"] for each in account.json["layers"] if each["layer"]]
+    return named[-1] if named else 0
 
 
 def compare_exported(name: str, lengths: tuple[int, ...] | None = None) -> Comparison:
@@ -156,4 +165,4 @@ def compare_exported(name: str, lengths: tuple[int, ...] | None = None) -> Compa
     # As an account of the backend, at the sizes of the last run.
     known = {"batch": BATCH, "length": (lengths or MODELS[name].lengths)[-1]}
     sizes = {symbol: known[symbol] for symbol in program.symbols}
-    return Comparison(program.explain(sizes).kernels, worst)
+    return Comparison(program.explain(sizes), worst)

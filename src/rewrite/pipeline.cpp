@@ -8,6 +8,7 @@
 #include "rewrite/merge_projections.h"
 #include "rewrite/raise/alibi.h"
 #include "rewrite/raise/attention.h"
+#include "rewrite/raise/attention_operands.h"
 #include "rewrite/raise/experts.h"
 #include "rewrite/raise/gelu.h"
 #include "rewrite/raise/layer_norm.h"
@@ -41,6 +42,8 @@ std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
             {"raise-rope", raise_rope},              // x cos + rotated(x) sin -> rope
             {"raise-attention", raise_attention},    // softmax(QK') V -> attention
             {"raise-alibi", raise_alibi},            // slope (t - s) in a mask -> slopes
+            {"attention-operands",
+             simplify_attention_operands},  // attention(c q, k, v, mask) -> scale, causal, window
             {"raise-experts",
              [notes = options.notes](Graph& graph) {  // branches of experts -> grouped_matmul
                return raise_experts(graph, notes);

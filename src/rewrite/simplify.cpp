@@ -21,8 +21,8 @@ bool reads_other_stream(const Node& node) {
 // The value of the first rule that applies; null if none does.
 Value* replacement_of(Graph& graph, Node& node) {
   if (reads_other_stream(node)) return nullptr;
-  for (const auto& table :
-       {arithmetic_simplifications(), cast_simplifications(), view_simplifications()}) {
+  for (const auto& table : {arithmetic_simplifications(), cast_simplifications(),
+                            integer_simplifications(), view_simplifications()}) {
     for (const SimplifyRule& rule : table) {
       if (rule.op != node.op()) continue;
       Builder build(graph, &node, node.source());

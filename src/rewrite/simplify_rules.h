@@ -17,6 +17,7 @@ struct SimplifyRule {
 
 std::span<const SimplifyRule> arithmetic_simplifications();
 std::span<const SimplifyRule> cast_simplifications();
+std::span<const SimplifyRule> integer_simplifications();
 std::span<const SimplifyRule> view_simplifications();
 
 }  // namespace opweld

@@ -161,16 +161,20 @@ Value* reshape_of_reduction(Builder& build, Node& node) {
   return build.op(reduction->op(), {reduction->operand(0)}, std::move(keeping));
 }
 
-// Of a value [M, K] that is nothing but x [.., K] with its leading axes joined, that x.
-Value* with_rows_apart(const Value* rows) {
-  const Node* const joined = made_by(rows, "reshape");
-  if (joined == nullptr || rows->rank() != 2) return nullptr;
-  Value* const x = joined->operand(0);
-  return x->rank() > 2 && x->shape().back() == rows->shape()[1] ? x : nullptr;
+// How many of the leading axes of `shape` have `rows` elements together, more than one axis; 0:
+// none.
+std::ptrdiff_t axes_of_rows(const Shape& shape, const Dim& rows) {
+  Dim product = 1;
+  for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) {
+    product *= shape[axis];
+    if (axis > 0 && product == rows) return static_cast<std::ptrdiff_t>(axis) + 1;
+  }
+  return 0;
 }
 
-// reshape(reshape(x [.., K]) [M, K] w [K, N] + c [N]) -> x w + c, where the outer one takes the
-// rows apart again, and perhaps the columns: what a product with joined rows is written as.
+// reshape(reshape(x) [M, K] w [K, N] + c [N]) [.., N] -> reshape(x) [.., K] w + c, where the outer
+// one takes the rows apart, and perhaps the columns: what a product with joined rows is written as.
+// So the rows are those of whatever else there is, such as a residual, and what joined them goes.
 Value* reshape_of_joined_product(Builder& build, Node& node) {
   Value* rows = node.operand(0);
   Value* bias = nullptr;
@@ -185,14 +189,15 @@ Value* reshape_of_joined_product(Builder& build, Node& node) {
   if (product == nullptr || !has_one_reader(rows) || product->operand(1)->rank() != 2) {
     return nullptr;
   }
-  Value* const x = with_rows_apart(product->operand(0));
-  if (x == nullptr) return nullptr;
+  const Node* const joined = made_by(product->operand(0), "reshape");
+  if (joined == nullptr || product->operand(0)->rank() != 2) return nullptr;
   const Shape& shape = node.result()->shape();
-  const auto leading = static_cast<std::ptrdiff_t>(x->shape().size()) - 1;
-  if (std::ssize(shape) <= leading ||
-      !std::equal(shape.begin(), shape.begin() + leading, x->shape().begin())) {
-    return nullptr;
-  }
+  const Shape& joint = product->operand(0)->shape();
+  const std::ptrdiff_t leading = axes_of_rows(shape, joint[0]);
+  if (leading == 0) return nullptr;
+  Shape apart(shape.begin(), shape.begin() + leading);
+  apart.push_back(joint[1]);
+  Value* const x = build.reshape(joined->operand(0), std::move(apart));
   Value* result = build.op("matmul", {x, product->operand(1)}, product->attributes());
   if (bias != nullptr && result != nullptr) result = build.binary("add", result, bias);
   return result == nullptr ? nullptr : build.reshape(result, shape);

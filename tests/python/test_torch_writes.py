@@ -46,6 +46,17 @@ def broadcast(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.T
     return cache.amax(1)
 
 
+def scattered_in_middle(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    places = positions(x, 1, at)[None, :, None].expand(x.shape[0], x.shape[1], x.shape[2])
+    cache.scatter_(1, places, x + 1)
+    return cache.sum(1)
+
+
+def scattered_in_last(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    cache.scatter_(-1, positions(x, 2, at).expand(x.shape), x.exp())
+    return cache.sum(1)
+
+
 def twice(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     places = positions(x, 1, at)
     cache.index_copy_(1, places, x)
@@ -59,6 +70,8 @@ CONSECUTIVE = {
     "index_put, middle": (put_in_middle, 1),
     "index_put, first": (put_in_first, 0),
     "index_put of what broadcasts": (broadcast, 1),
+    "scatter, middle": (scattered_in_middle, 1),
+    "scatter, last": (scattered_in_last, 2),
     "read where it was written": (twice, 1),
 }
 
@@ -138,6 +151,69 @@ def test_one_row_by_a_number_that_may_count_from_the_end(
             x = floats(9, 9, 5, seed=at + 10) if x is None else x
             agree(compiled, function, mine, theirs, x, torch.tensor(at, dtype=dtype))
     assert is_in_place(compiled)
+
+
+def put_for_each(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    cache[torch.arange(x.shape[0]), :, at] = x
+    return cache.sum(2)
+
+
+def put_for_each_beside(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    cache[torch.arange(0, x.shape[0]), at] = x[:, :1] * 2
+    return cache.sum(1)
+
+
+def scattered_for_each(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    places = at.view(-1, 1, 1, 1).expand(x.shape[0], x.shape[1], 1, x.shape[2])
+    cache.scatter_(2, places, x.unsqueeze(2))
+    return cache.sum(2)
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("function", [put_for_each, put_for_each_beside, scattered_for_each])
+def test_a_row_of_its_own_for_each_of_the_batch(function: Step, dynamic: bool) -> None:
+    compiled = Compiled(function, dynamic=dynamic)
+    mine, theirs = floats(5, 9, 9, 17), floats(5, 9, 9, 17)
+    with torch.no_grad():
+        for first, at in enumerate(([0, 3, 3, 8, 1], [8, 8, 0, 0, 5], [2, 1, 0, 7, 4])):
+            x = floats(5, 9, 17, seed=first)
+            agree(compiled, function, mine, theirs, x, torch.tensor(at))
+        if function is not scattered_for_each:  # whose places do not count from the end
+            agree(compiled, function, mine, theirs, x, torch.tensor([-1, 3, -9, 0, -2]))
+    assert is_in_place(compiled)
+
+
+def not_the_whole_batch(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    cache[torch.arange(at.shape[0]), at] = x
+    return cache.sum(1)
+
+
+def another_order(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    cache[4 - torch.arange(5), at] = x
+    return cache.sum(1)
+
+
+def repeated_places(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    cache.scatter_(1, at.view(-1, 1, 1).expand(5, 1, 17), x[:, None])
+    return cache.sum(1)
+
+
+def apart(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    cache.scatter_(1, at.view(1, -1, 1).expand(5, -1, 17), x[:, None].expand(5, at.shape[0], 17))
+    return cache.sum(1)
+
+
+@pytest.mark.parametrize(
+    "function", [not_the_whole_batch, another_order, repeated_places, apart]
+)
+def test_rows_of_the_batch_that_are_not_one_for_each(function: Step) -> None:
+    compiled = Compiled(function, dynamic=False)
+    mine, theirs = floats(5, 9, 17), floats(5, 9, 17)
+    places = torch.tensor([4, 1, 6] if function is not_the_whole_batch else [4, 1, 6, 0, 8])
+    x = floats(len(places), 17, seed=4)
+    with torch.no_grad():
+        assert_same(compiled(mine, x, places), function(theirs, x, places))
+    assert_same(mine, theirs)
 
 
 def slice_of_middle(cache: torch.Tensor, x: torch.Tensor, at: int) -> torch.Tensor:

@@ -425,6 +425,28 @@ TEST(RaiseAttention, RepeatedHeadsOfGroupedQueries) {
   }
 }
 
+// As PyTorch's exporter transposes keys: with the heads joined to the batch, repeated ones as well.
+TEST(RaiseAttention, KeysTransposedWithHeadsJoinedToTheBatch) {
+  const auto text = [](const std::string& keys) {
+    return "graph g(%q: f32[b, h, s, d], %k: f32[b, h, t, d], %v: f32[b, h, t, d]) {\n" + keys +
+           "%j = reshape(%kr) {shape = <b*h, t, d>}\n %jt = transpose(%j) {permutation = [0, 2, "
+           "1]}\n"
+           "%kt = reshape(%jt) {shape = <b, h, d, t>}\n %x = matmul(%q, %kt)\n"
+           "%w = softmax(%x) {axis = 3}\n %y = matmul(%w, %v)\n return %y as \"y\"\n}";
+  };
+  EXPECT_EQ(attention_of(text("%kr = reshape(%k) {shape = <b, h, t, d>}\n")),
+            "attention(%q, %kr, %v) {causal = \"none\", scale = 1.0}");
+  const std::string repeated =
+      "graph g(%q: f32[b, 6, s, d], %k: f32[b, 2, t, d], %v: f32[b, 2, t, d]) {\n"
+      "%k5 = reshape(%k) {shape = <b, 2, 1, t, d>}\n %ke = expand(%k5) {shape = <b, 2, 3, t, d>}\n"
+      "%v5 = reshape(%v) {shape = <b, 2, 1, t, d>}\n %ve = expand(%v5) {shape = <b, 2, 3, t, d>}\n"
+      "%kr = reshape(%ke) {shape = <b, 6, t, d>}\n %vr = reshape(%ve) {shape = <b, 6, t, d>}\n"
+      "%j = reshape(%kr) {shape = <6*b, t, d>}\n %jt = transpose(%j) {permutation = [0, 2, 1]}\n"
+      "%kt = reshape(%jt) {shape = <b, 6, d, t>}\n %x = matmul(%q, %kt)\n"
+      "%w = softmax(%x) {axis = 3}\n %y = matmul(%w, %vr)\n return %y as \"y\"\n}";
+  EXPECT_EQ(attention_of(repeated), "attention(%q, %k, %v) {causal = \"none\", scale = 1.0}");
+}
+
 TEST(RaiseAttention, HeadsRepeatedOfKeysOnlyAreTakenAsTheyAre) {
   const std::string text =
       "graph g(%q: f32[b, 4, s, d], %k: f32[b, 2, t, d], %v: f32[b, 4, t, d]) {\n"

@@ -179,9 +179,16 @@ TEST(Simplify, ProductsOfJoinedRowsKeepThemApart) {
   EXPECT_EQ(product("%y = reshape(%p) {shape = <2, n, 6>}"), "matmul ");
   EXPECT_EQ(product("%y = reshape(%p) {shape = <2, n, 2, 3>}"), "matmul reshape ");
   EXPECT_EQ(product("%q = add(%c, %p)\n %y = reshape(%q) {shape = <2, n, 6>}"), "matmul add ");
-  // The rows stay joined, come apart in another way, or are read as they are.
+  // They come apart in another way than they were joined, and perhaps so do the columns.
+  EXPECT_EQ(product("%y = reshape(%p) {shape = <n, 2, 6>}"), "reshape matmul ");
+  EXPECT_EQ(simplified_graph("graph g(%x: f32[2, n, 4, 2], %w: f32[8, 6]) {\n"
+                             "%r = reshape(%x) {shape = <2*n, 8>}\n %p = matmul(%r, %w)\n"
+                             "%y = reshape(%p) {shape = <2, n, 6>}\n return %y as \"y\" }"),
+            "reshape matmul ");
+  // The rows stay joined, or are read as they are.
   EXPECT_EQ(product("%y = exp(%p)"), "reshape matmul exp ");
-  EXPECT_EQ(product("%y = reshape(%p) {shape = <n, 2, 6>}"), "reshape matmul reshape ");
+  EXPECT_EQ(product("%y = reshape(%p) {shape = <6, 2*n>}"), "reshape matmul reshape ");
+  EXPECT_EQ(product("%y = reshape(%p) {shape = <1, 12*n>}"), "reshape matmul reshape ");
   EXPECT_EQ(product("%q = add(%d, %p)\n %y = reshape(%q) {shape = <2, n, 6>}"),
             "reshape matmul add reshape ");
   EXPECT_EQ(product("%y = reshape(%p) {shape = <2, n, 6>}", "%y as \"y\", %p as \"p\""),

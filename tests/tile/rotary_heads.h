@@ -12,6 +12,8 @@ struct RotaryHeads {
   // Angles of positions [s] and [b, s], or of ids [1, s] or [b, s] that a table is asked for.
   enum class Positions : std::uint8_t { Given, Shared, OfEach };
   enum class Caches : std::uint8_t { None, Linear, Circular };
+  // Of q and k, head by head, before they are turned.
+  enum class HeadNorm : std::uint8_t { None, Rms, Layer };
 
   std::string dtype = "f32";
   std::string rows = "s";
@@ -26,6 +28,8 @@ struct RotaryHeads {
   bool whole = false;  // the result of the matmul is an output, too
   Positions positions = Positions::Given;
   Caches caches = Caches::None;
+  HeadNorm head_norm = HeadNorm::None;
+  bool norm_behind = false;  // the transpose
 };
 
 inline constexpr int kTablePositions = 5;  // random ids are below it
@@ -35,12 +39,24 @@ inline std::string rotary_heads(const RotaryHeads& p) {
   using Positions = RotaryHeads::Positions;
   using Caches = RotaryHeads::Caches;
   const int columns = (p.heads + 2 * p.key_heads) * p.head;
+  const auto normalized = [&](const std::string& to, const std::string& from) {
+    const bool is_rms = p.head_norm == RotaryHeads::HeadNorm::Rms;
+    return fmt::format("%{} = {}_norm(%{}, %{}) {{axis = -1, epsilon = 1e-06}}\n", to,
+                       is_rms ? "rms" : "layer", from, is_rms ? "gh" : "gh, %bh");
+  };
   const auto take = [&](const std::string& name, int first, int heads) {
-    return fmt::format(
+    std::string view = fmt::format(
         "%{0}s = slice(%d) {{starts = <0, 0, {1}>, sizes = <b, {5}, {2}>, steps = [1, 1, 1]}}\n"
-        "%{0}r = reshape(%{0}s) {{shape = <b, {5}, {3}, {4}>}}\n"
-        "%{0} = transpose(%{0}r) {{permutation = [0, 2, 1, 3]}}\n",
+        "%{0}r = reshape(%{0}s) {{shape = <b, {5}, {3}, {4}>}}\n",
         name, first * p.head, heads * p.head, heads, p.head, p.rows);
+    const auto moved = [&](const std::string& to, const std::string& from) {
+      return fmt::format("%{} = transpose(%{}) {{permutation = [0, 2, 1, 3]}}\n", to, from);
+    };
+    if (name == "v" || p.head_norm == RotaryHeads::HeadNorm::None) {
+      return view + moved(name, name + "r");
+    }
+    if (p.norm_behind) return view + moved(name + "m", name + "r") + normalized(name, name + "m");
+    return view + normalized(name + "m", name + "r") + moved(name, name + "m");
   };
   std::string text = fmt::format("graph g(%x: {}[b, {}, {}]", p.dtype, p.rows, p.depth);
   const bool given = p.positions == Positions::Given;
@@ -62,6 +78,12 @@ inline std::string rotary_heads(const RotaryHeads& p) {
   text += fmt::format("%w = constant {{value = {}[{}, {}] random 1}}\n", p.dtype, p.depth, columns);
   text += fmt::format("%c = constant {{value = {}[{}] random 2}}\n", p.dtype, columns);
   text += fmt::format("%g = constant {{value = {}[{}] random 3}}\n", p.dtype, p.depth);
+  if (p.head_norm != RotaryHeads::HeadNorm::None) {
+    text += fmt::format(
+        "%gh = constant {{value = {0}[{1}] random 4}}\n%bh = constant {{value = {0}[{1}] random "
+        "5}}\n",
+        p.dtype, p.head);
+  }
   text += p.norm ? "%n = rms_norm(%x, %g) {axis = -1, epsilon = 1e-06}\n%m = matmul(%n, %w)\n"
                  : "%m = matmul(%x, %w)\n";
   // Sums of many products are scaled down, as their rounding is.

@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from opweld import _core
 from opweld.torch.partition import Partition, partition
 from opweld.torch.segment import Segment, SegmentBuilder
+from opweld.torch.stacked_writes import input_of, is_part, take_apart
 from opweld.torch.translate import is_plain_tensor, traced
 from opweld.torch.writes import IN_PLACE_FORMS, mutates, operands_of
 
@@ -104,12 +105,16 @@ class CompiledGraph:
         self.name = name
         self.settings = dict(settings)
         self.stats = GraphStats()
+        take_apart(module.graph)
         self.partition: Partition = partition(module)
         self.nodes = list(module.graph.nodes)
         self.placeholders = [node for node in self.nodes if node.op == "placeholder"]
+        self.parts = [node for node in self.nodes if is_part(node)]
         (self.output,) = [node for node in self.nodes if node.op == "output"]
         written = {
-            node.args[0] for node in self.nodes if node.op == "call_function" and mutates(node)
+            input_of(node.args[0])
+            for node in self.nodes
+            if node.op == "call_function" and mutates(node)
         }
         self.frozen = [
             node
@@ -278,6 +283,8 @@ class CompiledGraph:
         env: dict[Node, Any] = dict(zip(self.placeholders, args, strict=True))
         args.clear()
         env.update(self._attributes)
+        for part in self.parts:
+            env[part] = self._run_eager(part, env)
         segments = self._programs(env).segments
         self.stats.calls += 1
         for step, unused in zip(self._order, self._last_use, strict=True):

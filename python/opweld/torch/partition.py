@@ -11,6 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from opweld.torch import views_in_torch
+from opweld.torch.stacked_writes import is_part
 from opweld.torch.translate import is_getitem, is_host, refusal, traced
 from opweld.torch.writes import InPlace, find_in_place, find_written_back, mutates, operands_of
 
@@ -60,7 +61,7 @@ class _Partitioner:
         for node in self.nodes:
             if node.op == "placeholder":
                 self.given |= _free_symbols(node)
-            if node.op != "call_function":
+            if node.op != "call_function" or is_part(node):
                 self.round_of[node] = 0
                 continue
             reason = self._reason(node)
@@ -78,16 +79,38 @@ class _Partitioner:
         return Partition(self._rounds(saved), self.refusals, self.in_place, targets)
 
     def _keep_views_in_torch(self) -> None:
-        """A round of nothing but views would only copy: those are left to PyTorch."""
+        """A round of nothing but views would only copy: those are left to PyTorch.
+
+        So are rows of keys and values that only leave the graph, as the last ones that a cache with
+        a sliding window keeps: an attention reads what they are a part of, which is in memory.
+        """
         working = {
             self.round_of[node] for node in self.compiled if node.target not in views_in_torch.VIEWS
         }
-        self.compiled = {node for node in self.compiled if self.round_of[node] in working}
+        self.compiled = {
+            node
+            for node in self.compiled
+            if self.round_of[node] in working and not self._is_kept_part(node)
+        }
+
+    def _is_kept_part(self, node: Node) -> bool:
+        if node.target is not aten.slice.Tensor or not node.users:
+            return False
+        whole = node.args[0]
+        return (
+            all(user.op == "output" for user in node.users)
+            and whole in self.compiled
+            and any(
+                user.target is aten._scaled_dot_product_flash_attention_for_cpu.default
+                and whole in user.args[1:3]
+                for user in whole.users
+            )
+        )
 
     def _rounds(self, saved: set[Node]) -> list[Round]:
         rounds = [Round() for _ in range(max(self.round_of.values(), default=0) + 1)]
         for node in self.nodes:
-            if node.op == "call_function" and node not in saved:
+            if node.op == "call_function" and node not in saved and not is_part(node):
                 place = rounds[self.round_of[node]]
                 (place.compiled if node in self.compiled else place.eager).append(node)
         return rounds
@@ -126,7 +149,7 @@ class _Partitioner:
         mine = self.round_of[operand]
         if node not in self.compiled or operand in self.compiled:
             return mine
-        if operand.op != "call_function":
+        if operand.op != "call_function" or is_part(operand):
             return mine
         # Numbers over the symbols of the graph's inputs are read off those.
         if is_host(operand) and not is_getitem(operand):

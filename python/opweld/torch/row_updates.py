@@ -1,8 +1,9 @@
 """Operators that write consecutive rows of a tensor from a place on that is data.
 
 A step of decoding appends to its cache in one of several spellings: `index_copy_`, an assignment to
-`cache[:, :, positions]`, to a slice, or to one row. To Opweld all of them are its tensor_scatter,
-which a program does where the cache lies.
+`cache[:, :, positions]`, to a slice, or to one row, `scatter_` by positions that are expanded to the
+sizes of what is written; or to a row of its own for each element of a batch, `cache[batch, :, at]`.
+To Opweld all of them are its tensor_scatter, which a program does where the cache lies.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from torch.fx import Node
 
 from opweld._core import GraphTensor
 from opweld.torch.emitter import Emitter
-from opweld.torch.sizes import Size, to_size
+from opweld.torch.sizes import Size, expression_of, to_size
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -37,6 +38,8 @@ class RowUpdate:
     """The first row: a number, or a tensor that begins with it."""
     from_end: bool
     """Whether a negative start counts from the end."""
+    is_each: bool = False
+    """The start is a vector of one for each element of the first axis, the batch."""
 
     def operands(self) -> list[Node]:
         """What it reads, but for the tensor that it writes into."""
@@ -82,12 +85,100 @@ def _index_put(
     tensor: Node, indices: list[Node | None], source: Node, accumulate: bool = False
 ) -> RowUpdate | None:
     given = [(axis, each) for axis, each in enumerate(indices) if each is not None]
-    if accumulate or len(given) != 1:
+    if accumulate or len(given) not in (1, 2):
         return None
-    return _by_index(*given[0], source, from_end=True)
+    if len(given) == 1:
+        return _by_index(*given[0], source, from_end=True)
+    (first, batch), (axis, starts) = given
+    value = _value(starts)
+    if first != 0 or not _counts_all(batch, _value(tensor).shape[0]) or not _is_vector(starts):
+        return None
+    if not _same(value.shape[0], _value(tensor).shape[0]):
+        return None
+    return RowUpdate(axis, 1, source, False, starts, from_end=True, is_each=True)
 
 
-def _by_index(axis: int, index: Node, source: Node, from_end: bool) -> RowUpdate | None:
+def _scatter(tensor: Node, dim: int, index: Node, source: Node) -> RowUpdate | None:
+    axis = _axis(dim, tensor)
+    value, sizes = _value(index), _value(tensor).shape
+    if value is None or value.dim() != len(sizes) or value.dtype != torch.int64:
+        return None
+    others = [i for i in range(len(sizes)) if i != axis]
+    if not all(_same(value.shape[i], sizes[i]) for i in others):
+        return None
+    if not all(map(_same, value.shape, _value(source).shape)):
+        return None
+    spread = _spread_vector(index)
+    if spread is None:
+        return None
+    along, vector = spread
+    rows = value.shape[axis]
+    if along == axis or along is None:
+        is_each_once = _same(rows, _value(vector).shape[0])
+        found = _by_index(axis, vector, source, from_end=False, is_kept=True)
+        return found if is_each_once else None
+    if along != 0 or axis == 0 or not _is(rows, 1):
+        return None
+    return RowUpdate(axis, 1, source, True, vector, from_end=False, is_each=True)
+
+
+def _spread_vector(index: Node) -> tuple[int | None, Node] | None:
+    """A vector that an index repeats along all axes but one, and which that is; none where it has
+    one element."""
+    node = index
+    axis: int | None = None
+    while _value(node).dim() != 1:
+        operand = node.args[0] if node.args else None
+        views = (*_SAME, aten.expand.default, aten.view.default, aten.unsqueeze.default)
+        if node.target not in views or not isinstance(operand, Node) or not _is_whole(operand):
+            return None
+        inner = _value(operand)
+        if node.target is aten.expand.default and inner.dim() == _value(node).dim():
+            long = [i for i, size in enumerate(inner.shape) if not _is(size, 1)]
+            if len(long) > 1:
+                return None
+            axis = long[0] if long else axis
+        elif node.target in (aten.view.default, aten.unsqueeze.default):
+            # Axes of one element come and go; the vector's own stays the only other one.
+            before = [size for size in inner.shape if not _is(size, 1)]
+            after = [size for size in _value(node).shape if not _is(size, 1)]
+            if len(before) > 1 or not all(map(_same, before, after)) or len(before) != len(after):
+                return None
+        elif node.target not in _SAME:
+            return None
+        node = operand
+    return axis, node
+
+
+def _is_vector(node: Node) -> bool:
+    value = _value(node)
+    return value is not None and value.dim() == 1 and value.dtype in (torch.int64, torch.int32)
+
+
+def _same(a: int | torch.SymInt, b: int | torch.SymInt) -> bool:
+    """Whether two sizes are equal at any rate, by their expressions; asking would make a guard."""
+    return bool(expression_of(a) == expression_of(b))
+
+
+def _counts_all(index: Node, size: int | torch.SymInt) -> bool:
+    """Whether a vector is 0, 1, 2 ... up to that size."""
+    while index.target in _SAME and _is_whole(index):
+        index = index.args[0]
+    if index.target is aten.arange.start_step and len(index.args) > 2 and index.args[2] != 1:
+        return False
+    if index.target is prims.iota.default:
+        begins = index.kwargs.get("start") == 0 and index.kwargs.get("step") == 1
+    elif index.target in (aten.arange.start, aten.arange.start_step):
+        begins = _is(index.args[0], 0)
+    else:
+        begins = index.target is aten.arange.default
+    return begins and _is_vector(index) and _same(_value(index).shape[0], size)
+
+
+def _by_index(
+    axis: int, index: Node, source: Node, from_end: bool, is_kept: bool = False
+) -> RowUpdate | None:
+    """By a vector of consecutive rows, or a number; `is_kept`: the source has the axis anyway."""
     value = _value(index)
     if value is None or value.dtype not in (torch.int64, torch.int32) or value.dim() > 1:
         return None
@@ -95,7 +186,7 @@ def _by_index(axis: int, index: Node, source: Node, from_end: bool) -> RowUpdate
     # Of no row there is no first one.
     if _is(rows, 0) or not (_is(rows, 1) or _is_consecutive(index)):
         return None
-    return RowUpdate(axis, rows, source, value.dim() == 1, index, from_end)
+    return RowUpdate(axis, rows, source, is_kept or value.dim() == 1, index, from_end)
 
 
 def _slice_scatter(
@@ -145,6 +236,7 @@ _READERS: dict[Any, Callable[..., RowUpdate | None]] = {
     aten.index_put.default: _index_put,
     aten.slice_scatter.default: _slice_scatter,
     aten.select_scatter.default: _select_scatter,
+    aten.scatter.src: _scatter,
 }
 
 # What gives its first operand's elements as they are.
@@ -219,20 +311,23 @@ def emit_update(
         source = e.op("expand", source, shape=given)
     if not update.has_axis:
         source = e.reshape(source, written)
-    start = _emit_start(e, update, length, tensor_of)
-    starts = e.op("expand", e.reshape(start, [1]), shape=[sizes[0]])
+    starts = _emit_starts(e, update, length, tensor_of)
+    if not update.is_each:
+        starts = e.op("expand", e.reshape(starts, [1]), shape=[sizes[0]])
     return e.op("tensor_scatter", stored, source, starts, axis=axis, mode="linear")
 
 
-def _emit_start(
+def _emit_starts(
     e: Emitter, update: RowUpdate, length: Size, tensor_of: Callable[[Node], GraphTensor]
 ) -> GraphTensor:
+    """The first row, or that of each element of the batch."""
     if not isinstance(update.start, Node):
         return e.scalar(update.start, "i64")
     index = tensor_of(update.start)
-    if e.rank(index) == 1:
+    if e.rank(index) == 1 and not update.is_each:
         index = e.slice(index, 0, 0, 1)
-    start = e.reshape(e.cast(index, "i64"), [])
+    sizes = index.sizes() if update.is_each else []
+    start = e.reshape(e.cast(index, "i64"), sizes)
     if not update.from_end:
         return start
     size = (

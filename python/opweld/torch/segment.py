@@ -16,6 +16,7 @@ from opweld.torch.partition import Partition
 from opweld.torch.row_updates import emit_update, stored_sizes
 from opweld.torch.sizes import to_size, to_sizes
 from opweld.torch.translate import declare_symbols, emit, is_getitem, traced
+from opweld.torch.views_in_torch import VIEWS
 from opweld.torch.writes import operands_of
 
 # What the model itself is called in a trace: a decorated forward knows it as the first argument.
@@ -308,9 +309,14 @@ class SegmentBuilder:
         return any(user not in self.inside for user in node.users)
 
     def _order(self, node: Node) -> list[int] | None:
-        # Users see strides, and this operator goes by them; views of PyTorch do not care.
+        # Users see strides, and this operator goes by them; views of PyTorch do not care, but for
+        # those that users see.
         matters = any(
-            user.op == "output" or "as_strided" in str(user.target) for user in node.users
+            user.op == "output"
+            or "as_strided" in str(user.target)
+            or (user.target in VIEWS and any(each.op == "output" for each in user.users))
+            for user in node.users
+            if user not in self.inside
         )
         return memory_order(traced(node)) if matters else None
 

@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from opweld.torch.row_updates import RowUpdate, row_update
 from opweld.torch.sizes import Unsupported, to_sizes
+from opweld.torch.stacked_writes import is_input
 from opweld.torch.translate import is_host, is_plain_tensor, refusal, traced
 from opweld.torch.views_in_torch import VIEWS
 
@@ -57,7 +58,7 @@ def find_in_place(graph: torch.fx.Graph) -> InPlace:
             continue
         target, update = copy.args[:2]
         if (
-            target.op != "placeholder"
+            not is_input(target)
             or not is_plain_tensor(traced(target))
             or not isinstance(update, Node)
             or not update.args
@@ -195,7 +196,7 @@ def find_written_back(
             and value in compiled
             and value not in in_place.copies
             and all(user is copy or is_beside(user, value) for user in value.users)
-            and target.op == "placeholder"
+            and is_input(target)
             and is_plain_tensor(traced(target))
             and _same_type(traced(target), traced(value))
             and all(

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "rewrite/match.h"
-#include "rewrite/raise/ramp.h"
+#include "rewrite/ramp.h"
 
 namespace opweld {
 

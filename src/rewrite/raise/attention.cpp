@@ -183,8 +183,27 @@ class Raiser {
     return reshapes_.reshape(value, wanted);
   }
 
+  // [B, H, T, D] of keys that were transposed with the heads joined to the batch,
+  // [B * H, T, D] -> [B * H, D, T] -> [B, H, D, T]; null if they were not.
+  Value* keys_transposed_jointly(const Value* keys) {
+    const Node* const split = made_by(keys, "reshape");
+    if (split == nullptr || keys->rank() != 4 || split->operand(0)->rank() != 3) return nullptr;
+    const Node* const transpose = made_by(split->operand(0), "transpose");
+    if (transpose == nullptr || !swaps_last_axes(*transpose)) return nullptr;
+    const Shape& joined = transpose->operand(0)->shape();
+    const Shape& shape = keys->shape();
+    if (shape[2] != joined[2] || shape[3] != joined[1]) return nullptr;
+    const Shape apart = {shape[0], shape[1], joined[1], joined[2]};
+    const Node* const joining = made_by(transpose->operand(0), "reshape");
+    if (joining != nullptr && joining->operand(0)->shape() == apart) return joining->operand(0);
+    return reshapes_.reshape(transpose->operand(0), apart);
+  }
+
   // K [B, Hkv, T, D] of which `keys` is the transpose; factors found on the way go into `scale`.
   Value* transposed_keys(Value* keys, double& scale) {
+    if (Value* const k = keys_transposed_jointly(keys)) {
+      return without_repeated_heads(without_scale(k, scale));
+    }
     const Node* const transpose = made_by(keys, "transpose");
     if (transpose == nullptr || !swaps_last_axes(*transpose)) {
       Value* const k = apart(keys);

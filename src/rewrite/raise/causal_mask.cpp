@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "rewrite/match.h"
-#include "rewrite/raise/ramp.h"
+#include "rewrite/ramp.h"
 
 namespace opweld {
 
@@ -202,6 +202,12 @@ std::optional<CausalMask> match_causal_mask(const Value* mask, bool true_hides, 
   // The first query, at position offset, sees a key if that is not before the first.
   const bool aligned = later->offset == keys - queries && later->offset.lower_bound() >= 0;
   return aligned ? std::optional(CausalMask{"bottom_right", later->is_finite}) : std::nullopt;
+}
+
+std::optional<Diagonal> match_diagonal(const Value* mask) {
+  if (mask->rank() < 2 || mask->dtype() != DType::Bool) return std::nullopt;
+  const MaybeLater later = from_bool(mask);
+  return later ? std::optional(Diagonal{later->is_true, later->offset}) : std::nullopt;
 }
 
 }  // namespace opweld

@@ -29,4 +29,14 @@ struct CausalMask {
 std::optional<CausalMask> match_causal_mask(const Value* mask, bool true_hides, const Dim& queries,
                                             const Dim& keys);
 
+// Of a bool mask over [.., queries, keys]: for query s, the keys t > s + offset are `is_true`, and
+// the others are not.
+struct Diagonal {
+  bool is_true = false;
+  Dim offset = 0;
+};
+
+// Nothing if the mask is not provably that for all sizes; in any spelling of match_causal_mask().
+std::optional<Diagonal> match_diagonal(const Value* mask);
+
 }  // namespace opweld

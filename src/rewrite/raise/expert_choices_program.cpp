@@ -7,7 +7,7 @@
 
 #include "rewrite/match.h"
 #include "rewrite/raise/program_writer.h"
-#include "rewrite/raise/ramp.h"
+#include "rewrite/ramp.h"
 #include "support/shape.h"
 
 namespace opweld {

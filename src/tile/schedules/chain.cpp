@@ -32,7 +32,9 @@
 #include "tile/schedules/chain_shares.h"
 #include "tile/schedules/chain_stages.h"
 #include "tile/schedules/contract_task.h"
+#include "tile/schedules/head_rows.h"
 #include "tile/schedules/held_values.h"
+#include "tile/schedules/reduction_recipe.h"
 #include "tile/schedules/schedules.h"
 #include "tile/schedules/staged_reduction.h"
 
@@ -46,6 +48,7 @@ struct StagePlan {
   // Of a matmul:
   Contraction contraction = {};
   bool on_matrix_unit = false;
+  std::optional<HeadRows> head_rows = {};
   std::optional<Attention> attention = {};  // of an attention
 };
 
@@ -127,8 +130,8 @@ class ChainEmitter {
     const StagePlan& last = plans_.back();
     const RowBlocks blocks = shares().row_blocks(chain_sizes());
     const Dim& columns = last.contraction.columns;
-    const std::int64_t width =
-        matmul_blocking(last, lowering_.options().blocking).columns / last.contraction.parts;
+    const ContractBlocking alone = matmul_blocking(last, lowering_.options().blocking);
+    const std::int64_t width = columns_of_block(last, alone) / last.contraction.parts;
 
     const Expr block_number = lowering_.grid("m", blocks.count);
     row0_ = math.mul(block_number, blocks.rows);
@@ -257,8 +260,14 @@ class ChainEmitter {
       return fail("weights are no constant of their own");
     }
     if (plan.contraction.rows != chain_.rows) return fail("its stages have different rows");
-    OPWELD_CHECK(find_results(plan.stage->nodes, wanted(*plan.stage), plan.contraction));
-    if (plan.contraction.head != 0 && !plan.stage->held.empty()) {
+    if (std::ranges::any_of(plan.stage->nodes,
+                            [](const Node* node) { return is_staged_reduction(*node); })) {
+      OPWELD_TRY(plan.head_rows,
+                 find_head_rows(plan.stage->nodes, wanted(*plan.stage), plan.contraction));
+    } else {
+      OPWELD_CHECK(find_results(plan.stage->nodes, wanted(*plan.stage), plan.contraction));
+    }
+    if ((plan.contraction.head != 0 || plan.head_rows) && !plan.stage->held.empty()) {
       return fail("a later stage reads what is split into heads");
     }
     plan.on_matrix_unit =
@@ -297,7 +306,13 @@ class ChainEmitter {
         row_bytes += HeldValues::row_bytes(value);
       }
       if (plan.stage->kind != ChainStage::Kind::Contract) continue;
-      tile_rows_ = std::lcm(tile_rows_, std::int64_t{blocking_of(plan).tile_rows});
+      const ContractBlocking blocking = blocking_of(plan);
+      tile_rows_ = std::lcm(tile_rows_, std::int64_t{blocking.tile_rows});
+      if (!plan.head_rows) continue;
+      if (blocking.columns > kMostHeadColumns) {
+        return fail("whole heads of {} columns are too much for a block", plan.head_rows->head);
+      }
+      row_bytes += blocking.columns * byte_size(compute_dtype(plan.contraction.result->dtype()));
     }
     const std::int64_t fitting = target.outer_bytes / std::max<std::int64_t>(row_bytes, 1);
     if (fitting < std::max(kLeastRows, tile_rows_)) {
@@ -361,7 +376,15 @@ class ChainEmitter {
     ContractBlocking blocking = matmul_blocking(plan, chosen);
     blocking.rows = block_rows_;
     blocking.columns = (chosen.panels != 0 ? chosen.panels : kPanels) * blocking.tile_columns;
+    blocking.columns = columns_of_block(plan, blocking);
     return blocking;
+  }
+
+  // Those of the blocking, or whole heads and panels where heads are reduced.
+  static std::int64_t columns_of_block(const StagePlan& plan, const ContractBlocking& blocking) {
+    if (!plan.head_rows) return blocking.columns;
+    const std::int64_t whole = std::lcm(plan.head_rows->head, std::int64_t{blocking.tile_columns});
+    return (blocking.columns + whole - 1) / whole * whole;
   }
 
   static ContractSizes sizes_of(const StagePlan& plan, const Dim& rows) {
@@ -444,7 +467,17 @@ class ChainEmitter {
     if (!held.has(contraction.a)) {
       form.strided_rows = strided_rows(lowering_, contraction, plan.on_matrix_unit);
     }
+    std::optional<HeadBlock> heads;
+    if (plan.head_rows) {
+      const DType compute = compute_dtype(contraction.result->dtype());
+      heads = HeadBlock{.rows = block_rows_, .columns = form.blocking.columns};
+      heads->memory = lowering_.program().buffer("c", compute, {heads->rows, heads->columns},
+                                                 Buffer::Space::Outer);
+    }
     form.store = [&](const DomainOutput& output, const ContractElement& element) -> Status {
+      if (heads && output.output == contraction.result) {
+        OPWELD_CHECK(keep_product(*heads, held, output, element));
+      }
       // No later stage reads heads.
       if (element.next) {
         return lowering_.store_interleaved(output, element.index, *element.next);
@@ -459,11 +492,33 @@ class ChainEmitter {
     IndexMath& math = lowering_.math();
     const Expr end = splits_columns_ ? end_column_ : math.size(contraction.columns);
     const Expr first = splits_columns_ ? column0_ : math.constant(0);
-    return lowering_.serial("n0", lowering_.program().sub(end, first), contraction.columns,
-                            task.block_width(), [&](Expr column) {
-                              const Expr column0 = math.add(first, column);
-                              return task.emit({{}, row0_, row_count_, column0, end});
-                            });
+    return lowering_.serial(
+        "n0", lowering_.program().sub(end, first), contraction.columns, task.block_width(),
+        [&](Expr column) -> Status {
+          const Expr column0 = math.add(first, column);
+          if (!heads) return task.emit({{}, row0_, row_count_, column0, end});
+          heads->column0 = column0;
+          OPWELD_CHECK(task.emit({{}, row0_, row_count_, column0, end}));
+          heads->row0 = row0_;
+          heads->row_count = row_count_;
+          heads->column_count =
+              lowering_.program().min(lowering_.program().sub(end, column0), task.block_width());
+          return emit_head_rows(lowering_, contraction, *plan.head_rows, held, *heads);
+        });
+  }
+
+  // An element of the result whose head is reduced when the block is complete.
+  Status keep_product(const HeadBlock& heads, const HeldValues& held, const DomainOutput& output,
+                      const ContractElement& element) {
+    ElementBuilder& elements = lowering_.elements();
+    const Expr inside = element.inside;
+    OPWELD_TRY(const Expr product,
+               inside == kNoExpr ? elements.element(output.value, element.index)
+                                 : elements.element_where(inside, output.value, element.index));
+    const Expr column = lowering_.math().sub(element.column, heads.column0);
+    lowering_.program().store(lowering_.program().at(heads.memory, {held.task_row(), column}),
+                              product, inside);
+    return {};
   }
 
   // Weights may come from memory: a core multiplies a number by so many rows while it waits for the
@@ -475,6 +530,8 @@ class ChainEmitter {
   static constexpr std::int64_t kWorthwhileRows = 96;
   // Columns of a block that one task goes through: a row of partial sums stays in the cache.
   static constexpr std::int64_t kPanels = 8;
+  // Where heads do not end with panels, blocks have as many as end together.
+  static constexpr std::int64_t kMostHeadColumns = 2048;
 
   GroupLowering& lowering_;
   const Chain& chain_;

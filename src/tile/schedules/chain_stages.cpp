@@ -6,6 +6,7 @@
 
 #include "ops/op.h"
 #include "tile/element_builder.h"
+#include "tile/schedules/head_rows.h"
 #include "tile/schedules/reduction_recipe.h"
 #include "tile/schedules/scattered_output.h"
 
@@ -53,6 +54,7 @@ class ChainFinder {
       return 1;
     }
     if (is_staged_reduction(node)) {
+      if (is_of_heads(node, latest)) return latest;
       const auto is_row = [&](std::size_t stage) {
         return stage > 0 && stage <= chain_.stages.size() &&
                chain_.stages[stage - 1].kind == ChainStage::Kind::Row;
@@ -67,6 +69,13 @@ class ChainFinder {
       return fail("operator '{}' has no element form", node.op());
     }
     return latest;
+  }
+
+  // Whether it reduces heads of what the last matmul makes: a task has whole ones (head_rows.h).
+  bool is_of_heads(const Node& reduction, std::size_t latest) const {
+    if (latest == 0 || latest != chain_.stages.size()) return false;
+    const Node* const matmul = chain_.stages[latest - 1].matmul;
+    return matmul != nullptr && reduces_heads(reduction, *matmul->result());
   }
 
   void hold_operands(const Node& node, std::size_t stage) {

@@ -28,9 +28,9 @@ struct Chain {
   Dim rows;  // of every stage, leading axes merged
 };
 
-// Cuts the group where a matmul or the reductions of a norm need what another made. Fails, with the
-// reason, where that is no chain: matmuls side by side, stages over different rows, an operator
-// that no stage can hold.
+// Cuts the group where a matmul or the reductions of a norm need what another made; but reductions
+// of heads are of the stage whose matmul makes the heads. Fails, with the reason, where that is no
+// chain: matmuls side by side, stages over different rows, an operator that no stage can hold.
 Expected<Chain> find_chain(const Graph& group);
 
 // Rows of a tensor whose last axis is its columns.

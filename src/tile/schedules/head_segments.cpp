@@ -13,17 +13,6 @@ bool contains(std::span<const Node* const> nodes, const Node* node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
-// Whether the slice takes neighbouring columns of all rows.
-bool takes_columns(const Node& slice) {
-  const Shape& starts = slice.attributes().shape("starts");
-  const Ints& steps = slice.attributes().ints("steps");
-  const Shape& whole = slice.operand(0)->shape();
-  for (std::size_t axis = 0; axis + 1 < whole.size(); ++axis) {
-    if (starts[axis] != Dim(0) || slice.result()->shape()[axis] != whole[axis]) return false;
-  }
-  return std::ranges::all_of(steps, [](auto step) { return step == 1; });
-}
-
 // Values that the result is computed from, itself among them.
 std::set<const Value*> ancestors(const Value* result) {
   std::set<const Value*> found = {result};
@@ -76,34 +65,6 @@ class ViewFinder {
   std::vector<Views> found_;
 };
 
-// The last axis of the reshape that splits columns into heads; 0 where there is none.
-std::int64_t head_of(const Views& views) {
-  for (const Node* view : views) {
-    if (view->op() == "reshape") return view->result()->shape().back().constant().value_or(0);
-  }
-  return 0;
-}
-
-// Which axis of what lies behind the views has the elements of a head; absent where a later reshape
-// takes them apart.
-std::optional<std::size_t> head_axis_of(const Views& views) {
-  std::optional<std::size_t> axis;
-  for (const Node* view : views) {
-    const Shape& shape = view->result()->shape();
-    if (view->op() == "reshape") {
-      const bool stays = !axis || (*axis + 1 == view->operand(0)->shape().size() &&
-                                   view->operand(0)->shape().back() == shape.back());
-      if (!stays || shape.empty()) return std::nullopt;
-      axis = shape.size() - 1;
-    } else if (view->op() == "transpose" && axis) {
-      const Ints& permutation = view->attributes().ints("permutation");
-      const auto moved = std::ranges::find(permutation, static_cast<std::int64_t>(*axis));
-      axis = static_cast<std::size_t>(moved - permutation.begin());
-    }
-  }
-  return axis;
-}
-
 // Adds those that the result is read in to those of other results, which must be the same: one
 // order of columns serves them all.
 Status add_stretches(std::span<const Node* const> nodes, const Value* heads, std::size_t axis,
@@ -132,6 +93,41 @@ const Views* path_to(const Value* result, const std::vector<Views>& paths) {
 }
 
 }  // namespace
+
+bool takes_columns(const Node& slice) {
+  const Shape& starts = slice.attributes().shape("starts");
+  const Ints& steps = slice.attributes().ints("steps");
+  const Shape& whole = slice.operand(0)->shape();
+  for (std::size_t axis = 0; axis + 1 < whole.size(); ++axis) {
+    if (starts[axis] != Dim(0) || slice.result()->shape()[axis] != whole[axis]) return false;
+  }
+  return std::ranges::all_of(steps, [](auto step) { return step == 1; });
+}
+
+std::int64_t head_of(std::span<const Node* const> views) {
+  for (const Node* view : views) {
+    if (view->op() == "reshape") return view->result()->shape().back().constant().value_or(0);
+  }
+  return 0;
+}
+
+std::optional<std::size_t> head_axis_of(std::span<const Node* const> views) {
+  std::optional<std::size_t> axis;
+  for (const Node* view : views) {
+    const Shape& shape = view->result()->shape();
+    if (view->op() == "reshape") {
+      const bool stays = !axis || (*axis + 1 == view->operand(0)->shape().size() &&
+                                   view->operand(0)->shape().back() == shape.back());
+      if (!stays || shape.empty()) return std::nullopt;
+      axis = shape.size() - 1;
+    } else if (view->op() == "transpose" && axis) {
+      const Ints& permutation = view->attributes().ints("permutation");
+      const auto moved = std::ranges::find(permutation, static_cast<std::int64_t>(*axis));
+      axis = static_cast<std::size_t>(moved - permutation.begin());
+    }
+  }
+  return axis;
+}
 
 Status find_head_segments(std::span<const Node* const> nodes, std::span<const Value* const> results,
                           Contraction& contraction) {

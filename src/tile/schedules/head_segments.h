@@ -29,6 +29,14 @@ Expected<std::vector<ColumnStretch>> find_stretches(std::span<const Node* const>
                                                     const Value* heads, std::size_t axis,
                                                     const Value* result);
 
+// Whether the slice takes neighbouring columns of all rows.
+bool takes_columns(const Node& slice);
+// The last axis of the reshape that splits columns into heads; 0 where there is none.
+std::int64_t head_of(std::span<const Node* const> views);
+// Which axis of what lies behind the views has the elements of a head; absent where a later reshape
+// takes them apart.
+std::optional<std::size_t> head_axis_of(std::span<const Node* const> views);
+
 // The index behind the segment's views of the element that stands in column `column` of the
 // segment, in row `index` (its last entry is ignored) of the matmul's result.
 Index index_behind(IndexMath& math, const HeadSegment& segment, Index index, Expr column);

@@ -32,6 +32,7 @@ class HeldValues {
     row_ = row;
     task_row_ = task_row;
   }
+  [[nodiscard]] Expr task_row() const { return task_row_; }
   // Stores, in a column of that row, the element at `index` of the value that `output` is made of;
   // lanes that are not `inside` have none. An error where the output has other rows than that
   // value.

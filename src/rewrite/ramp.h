@@ -9,15 +9,25 @@
 
 namespace opweld {
 
-// Element [.., i1, i0] is offset + sum of steps[a] * i_a, with axes counted from the last.
+// Element [.., i1, i0] is offset + sum of steps[a] * i_a, with axes counted from the last. What has
+// no elements is any ramp.
 struct Ramp {
   std::vector<std::int64_t> steps;
   Dim offset = 0;
 };
 
 // The ramp that an integer value is, for all sizes: iota, range, sizes, and their sums, differences
-// and negations, cast, reshaped, expanded.
+// and negations, cast, reshaped, expanded, sliced, joined where one goes on from the other, looked
+// up at places that are ramps themselves; running sums of zeros; truths that are the same
+// everywhere.
 std::optional<Ramp> integer_ramp(const Value* value);
+
+// Whether the elements of a bool value are all true, or all false, for all sizes: comparisons of
+// such ramps, and what logic makes of them. Absent where that is not known, or differs.
+std::optional<bool> known_truth(const Value* value);
+
+// Whether two numbers are equal at all sizes at which a tensor of that shape has elements.
+bool equal_inside(const Dim& a, const Dim& b, const Shape& shape);
 
 // The same of the result of a binary operator: first + sign * second, broadcast.
 std::optional<Ramp> combined_ramp(const Node& node, std::int64_t sign);
