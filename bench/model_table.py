@@ -60,8 +60,8 @@ is counted here is what the full-sized models have, per layer.
   (`bench/models/exported_transformers.py`); one file and one compilation for all lengths.
   Experts are exported with `model.set_experts_implementation("batched_mm")`: for the operator that
   transformers has otherwise, PyTorch says `No ONNX function found`;
-- *a layer*: kernels that begin in the last layer, by the backend (of the graph that was traced last)
-  and from the file, both for the last of the lengths;
+- *a layer*: kernels that begin in the last layer, by the backend (of the graph that was traced
+  last) and from the file, both for the last of the lengths;
 - *apart*: the difference of what the file gives.
 
 """
@@ -199,9 +199,7 @@ def row(name: str) -> str:
         name,
         ", ".join(map(str, lengths)) if len(lengths) > 1 else "-",
         of_each(len(account.segments) for account in accounts),
-        of_each(
-            sum(len(segment.kernels) for segment in account.segments) for account in accounts
-        ),
+        of_each(sum(len(segment.kernels) for segment in account.segments) for account in accounts),
         of_each(map(unfused_kernels, graphs)),
         of_each(graph.stats.compiles for graph in graphs),
         ", ".join(f"{count} `{operator}`" for operator, count in sorted(eager.items())) or "-",

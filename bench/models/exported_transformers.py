@@ -89,7 +89,7 @@ def write(name: str, folder: Path) -> None:
 
 
 def free_sizes(name: str) -> dict[str, dict[int, torch.export.Dim]]:
-    """Which axes of which inputs are free: the batch, and the length where the model has several."""
+    """Which axes of which inputs are free: the batch, and the length where there are several."""
     model = MODELS[name]
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
     if len(model.lengths) == 1:

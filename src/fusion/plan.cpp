@@ -49,10 +49,12 @@ void add_once(std::vector<T*>& list, T* item) {
   if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
 }
 
-// "layers.0" when all that have a scope agree on it.
-std::string common_scope(const std::vector<Node*>& nodes) {
+// "layers.0" when all that have a scope agree on it. What is computed in other kernels as well says
+// nothing of this one.
+std::string common_scope(const Kernel& kernel) {
   std::string scope;
-  for (const Node* node : nodes) {
+  for (const Node* node : kernel.nodes) {
+    if (std::ranges::find(kernel.recomputed, node) != kernel.recomputed.end()) continue;
     const std::string& own = node->source().scope;
     if (own.empty()) continue;
     if (!scope.empty() && scope != own) return {};
@@ -119,7 +121,7 @@ void complete_kernel(Kernel& kernel) {
   }
   std::vector<std::string_view> names;
   for (const Node* node : named_operators(kernel)) names.push_back(operator_name(*node));
-  kernel.scope = common_scope(kernel.nodes);
+  kernel.scope = common_scope(kernel);
   kernel.label = fmt::format("{}", fmt::join(names, " + "));
   const bool is_fused = nodes > 1 || operators > 1;
   kernel.name = fmt::format("{}_{}", is_fused ? "FusedKernel" : "Kernel", kernel.id);

@@ -260,10 +260,14 @@ std::vector<std::string> sources_of(const Kernel& kernel, const ModelNames& name
 }
 
 std::string_view layer_of(const Kernel& kernel) {
+  std::string_view of_others;  // what is computed in several kernels is of no layer of theirs
   for (const Node* node : kernel.nodes) {
-    if (!node->source().scope.empty()) return node->source().scope;
+    const std::string& scope = node->source().scope;
+    if (scope.empty()) continue;
+    if (std::ranges::find(kernel.recomputed, node) == kernel.recomputed.end()) return scope;
+    if (of_others.empty()) of_others = scope;
   }
-  return {};
+  return of_others;
 }
 
 Expected<std::vector<LayerTraffic>> layer_traffic(const FusionPlan& plan,

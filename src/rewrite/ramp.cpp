@@ -128,6 +128,7 @@ class RampReader {
     if (op == "sub") return combined(node, -1);
     if (op == "neg") return negated(ramp_of(node.operand(0)));
     if (op == "slice") return sliced(node);
+    if (op == "tile") return tiled(node);
     if (op == "concat") return joined(node);
     if (op == "cumsum") return summed(node);
     if (op == "gather_nd") return looked_up(node);
@@ -203,6 +204,20 @@ class RampReader {
       std::int64_t& step = ramp->steps[starts.size() - 1 - axis];
       ramp->offset += starts[axis] * step;
       step *= steps[axis];
+    }
+    return ramp;
+  }
+
+  // Where it repeats nothing but axes of one element.
+  MaybeRamp tiled(const Node& node) {
+    const Value* const from = node.operand(0);
+    const Shape& repeats = node.attributes().shape("repeats");
+    MaybeRamp ramp = ramp_of(from);
+    for (std::size_t axis = 0; ramp && axis < repeats.size(); ++axis) {
+      if (repeats[axis] == Dim(1)) continue;
+      std::int64_t& step = ramp->steps[repeats.size() - 1 - axis];
+      if (from->shape()[axis] == Dim(1)) step = 0;
+      if (step != 0) return std::nullopt;
     }
     return ramp;
   }
@@ -293,22 +308,36 @@ class RampReader {
   std::optional<bool> truth_of_comparison(const Node& node) {
     if (!is_integer(node.operand(0)->dtype())) return std::nullopt;
     const MaybeRamp difference = combined(node, -1);
-    if (!difference || !is_level(*difference)) return std::nullopt;
-    const Dim& left = difference->offset;
+    if (!difference) return std::nullopt;
+    const auto [least, most] = range_of(*difference, *node.result());
     const Shape& shape = node.result()->shape();
     const auto is_at_most = [&](const Dim& a, const Dim& b) {
       return less_or_equal_inside(a, b, shape);
     };
     if (node.op() == "eq") {
-      if (equal_inside(left, 0, shape)) return true;
-      const bool differs = is_at_most(1, left) || is_at_most(left, -1);
+      if (is_level(*difference) && equal_inside(least, 0, shape)) return true;
+      const bool differs = is_at_most(1, least) || is_at_most(most, -1);
       return differs ? std::optional(false) : std::nullopt;
     }
+    // True where it is above 0, or also where it is 0.
     const bool less = node.op() == "lt" || node.op() == "le";
     const bool or_equal = node.op() == "le" || node.op() == "ge";
-    const Dim ahead = less ? -left : left;  // true where it is above 0, or also where it is 0
-    if (is_at_most(or_equal ? 0 : 1, ahead)) return true;
-    return is_at_most(ahead, or_equal ? -1 : 0) ? std::optional(false) : std::nullopt;
+    const Dim low = less ? -most : least;
+    const Dim high = less ? -least : most;
+    if (is_at_most(or_equal ? 0 : 1, low)) return true;
+    return is_at_most(high, or_equal ? -1 : 0) ? std::optional(false) : std::nullopt;
+  }
+
+  // From its first to its last elements along every axis.
+  static std::pair<Dim, Dim> range_of(const Ramp& ramp, const Value& value) {
+    std::pair<Dim, Dim> range = {ramp.offset, ramp.offset};
+    for (std::size_t axis = 0; axis < ramp.steps.size(); ++axis) {
+      const std::int64_t step = ramp.steps[axis];
+      if (step == 0) continue;
+      Dim& end = step < 0 ? range.first : range.second;
+      end += (size_from_last(&value, axis) - Dim(1)) * step;
+    }
+    return range;
   }
 
   Numbers numbers_;

@@ -84,6 +84,17 @@ Value* gather_of_grid(Builder& build, Node& node) {
   return build.expand(build.reshape(build.transpose(x, permutation), spread), shape);
 }
 
+// gather_nd(x, positions as tuples of one) -> gather(x, positions)
+Value* gather_of_rows(Builder& build, Node& node) {
+  Value* const places = node.operand(1);
+  const bool is_row = node.attributes().integer("batch_dims", 0) == 0 &&
+                      places->shape().back() == Dim(1) && places->rank() > 1;
+  if (!is_row) return nullptr;
+  const Shape rows(places->shape().begin(), places->shape().end() - 1);
+  return build.op("gather", {node.operand(0), build.reshape(places, rows)},
+                  {{"axis", std::int64_t{0}}});
+}
+
 }  // namespace
 
 std::span<const SimplifyRule> integer_simplifications() {
@@ -91,7 +102,7 @@ std::span<const SimplifyRule> integer_simplifications() {
       {"eq", known_everywhere},  {"lt", known_everywhere},      {"le", known_everywhere},
       {"gt", known_everywhere},  {"ge", known_everywhere},      {"and", and_of_true},
       {"and", known_everywhere}, {"or", or_of_false},           {"or", known_everywhere},
-      {"not", known_everywhere}, {"gather_nd", gather_of_grid},
+      {"not", known_everywhere}, {"gather_nd", gather_of_grid}, {"gather_nd", gather_of_rows},
   };
   return kRules;
 }

@@ -89,6 +89,7 @@ class Buffered(torch.nn.Module):
         self.cache = torch.nn.Buffer(floats(LAYERS, 4, 24, 17))
 
     def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """What all layers make of x."""
         return by_index_copy(self.cache, x, at)
 
 

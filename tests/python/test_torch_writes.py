@@ -203,9 +203,7 @@ def apart(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tenso
     return cache.sum(1)
 
 
-@pytest.mark.parametrize(
-    "function", [not_the_whole_batch, another_order, repeated_places, apart]
-)
+@pytest.mark.parametrize("function", [not_the_whole_batch, another_order, repeated_places, apart])
 def test_rows_of_the_batch_that_are_not_one_for_each(function: Step) -> None:
     compiled = Compiled(function, dynamic=False)
     mine, theirs = floats(5, 9, 17), floats(5, 9, 17)

@@ -82,6 +82,21 @@ TEST(Layers, AKernelCountsForTheLayerItBeginsIn) {
   EXPECT_THAT(shown(explained), ElementsAre("layers.0: 1"));
 }
 
+// What several kernels compute again says nothing of where one of them is, as a mask that the first
+// layer makes and all read.
+TEST(Layers, WhatIsComputedAgainCountsForNoLayer) {
+  const Explained explained(R"(graph g(%x: f16[2048, 1024]) {
+    %p = cast(%x) {to = f32} @"/layers.0/Cast" scope "layers.0"
+    %a = reduce_max(%p) {axes = [1], keepdims = 0} @"/layers.0/Max" scope "layers.0"
+    %b = reduce_sum(%p) {axes = [0], keepdims = 0} @"/layers.1/Sum" scope "layers.1"
+    return %a as "a", %b as "b"
+  })");
+  ASSERT_EQ(explained.plan().kernels.size(), 2U);
+  EXPECT_EQ(explained.plan().kernels[0].scope, "layers.0");
+  EXPECT_EQ(explained.plan().kernels[1].scope, "layers.1");
+  EXPECT_THAT(shown(explained), ElementsAre("layers.0: 1", "layers.1: 1"));
+}
+
 // A kernel that reaches over into the next layer counts for the one that it begins in. So the first
 // layer, before which another operator stands, and the last, after which none does, may differ in
 // what is counted for them; those between do not, whatever rows decide.

@@ -181,6 +181,13 @@ TEST(AttentionOperands, WhatElseHidesStaysAMask) {
                                                                  "%m = select(%n, %zero, %low)\n" +
                                                                  kAttend)),
             "attention(%q, %k, %v, %p) {causal = \"top_left\", scale = 1.0}");
+  // All of it, as a bool.
+  EXPECT_EQ(attention_of(graph_of(kSquare + ", %p: bool[b, 1, 1, s]",
+                                  kInfinite +
+                                      "%n = select(%p, %zero, %low)\n"
+                                      "%m = expand(%n) {shape = <b, 1, s, s>}\n" +
+                                      kAttend)),
+            "attention(%q, %k, %v, %p) {causal = \"none\", scale = 1.0}");
   // A mask that is added where keys are seen.
   EXPECT_EQ(attention_of(graph_of(kSquare + ", %p: f32[s, s]",
                                   kInfinite + causal + "%m = select(%c, %p, %low)\n" + kAttend)),

@@ -40,6 +40,13 @@ TEST(SimplifyIntegers, ComparisonsThatAreTheSameEverywhere) {
   for (const char* op : {"eq", "lt", "le", "gt", "ge"}) {
     for (const char* ahead : {"-1", "0", "1"}) EXPECT_EQ(compared(op, ahead), "expand") << op;
   }
+  // Positions are never below 0, and all before the size of what they count.
+  EXPECT_EQ(left("%x: f32[s]", kRows + number("n", "0") + "%y = ge(%rows, %n)\n"), "expand");
+  EXPECT_EQ(left("%x: f32[s]", kRows + number("n", "0") + "%y = lt(%rows, %n)\n"), "expand");
+  EXPECT_EQ(left("%x: f32[s]", kRows + "%n = sizes {values = <s>}\n%y = lt(%rows, %n)\n"),
+            "expand");
+  EXPECT_EQ(left("%x: f32[s]", kRows + number("n", "0") + "%y = gt(%rows, %n)\n"), "iota gt");
+  EXPECT_EQ(left("%x: f32[s]", kRows + number("n", "3") + "%y = lt(%rows, %n)\n"), "iota lt");
   // Of one that grows and one that does not, and of data.
   EXPECT_EQ(left("%x: f32[s]", kRows + kColumns + "%y = le(%rows, %columns)\n"), "iota iota le");
   EXPECT_EQ(left("%x: i64[s]", number("n", "1") + "%j = add(%x, %n)\n%y = lt(%x, %j)\n"), "add lt");
@@ -97,7 +104,7 @@ TEST(SimplifyIntegers, LookingUpAGridIsAView) {
             "reshape");
   // Transposed, repeated, of other types.
   EXPECT_EQ(left("%x: f32[s, b]", grid({"1, s", "b, 1"}, {1, 0}, "b, s")), "transpose");
-  EXPECT_EQ(left("%x: f32[s], %o: f32[b]", grid({"1, s"}, {1}, "b, s")), "iota expand reshape gather_nd");
+  EXPECT_EQ(left("%x: f32[s], %o: f32[b]", grid({"1, s"}, {1}, "b, s")), "iota expand gather");
   EXPECT_EQ(left("%x: f32[b, s]", grid({"b, 1, 1", "1, s, 1"}, {0, 1}, "b, s, 3")),
             "reshape expand");
   EXPECT_EQ(left("%x: f32[1, s]", grid({"1, 1", "s, 1"}, {0, 0}, "s, 1")), "reshape");
@@ -106,6 +113,15 @@ TEST(SimplifyIntegers, LookingUpAGridIsAView) {
   EXPECT_EQ(left("%x: f32[s, s]", grid({"s, 1", "s, 1"}, {0, 0}, "s, 1")),
             "iota reshape iota reshape concat gather_nd");
   EXPECT_EQ(left("%x: f32[b, t], %o: f32[s]", grid({"b, 1", "1, s"}, {0, 1}, "b, s")), kept);
+}
+
+TEST(SimplifyIntegers, TuplesOfOneArePositions) {
+  EXPECT_EQ(left("%x: f32[s, 4], %i: i64[b, 2, 1]", "%y = gather_nd(%x, %i) {batch_dims = 0}\n"),
+            "reshape gather");
+  EXPECT_EQ(left("%x: f32[s, 4], %i: i64[b, 2]", "%y = gather_nd(%x, %i) {batch_dims = 0}\n"),
+            "gather_nd");
+  EXPECT_EQ(left("%x: f32[b, 4], %i: i64[b, 2, 1]", "%y = gather_nd(%x, %i) {batch_dims = 1}\n"),
+            "gather_nd");
 }
 
 // Positions that a model counts itself, as one that looks for sequences packed into one another:

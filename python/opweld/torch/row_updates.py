@@ -1,8 +1,9 @@
 """Operators that write consecutive rows of a tensor from a place on that is data.
 
 A step of decoding appends to its cache in one of several spellings: `index_copy_`, an assignment to
-`cache[:, :, positions]`, to a slice, or to one row, `scatter_` by positions that are expanded to the
-sizes of what is written; or to a row of its own for each element of a batch, `cache[batch, :, at]`.
+`cache[:, :, positions]`, to a slice, or to one row, `scatter_` by positions that are expanded to
+the sizes of what is written; or to a row of its own for each element of a batch,
+`cache[batch, :, at]`.
 To Opweld all of them are its tensor_scatter, which a program does where the cache lies.
 """
 
@@ -123,8 +124,10 @@ def _scatter(tensor: Node, dim: int, index: Node, source: Node) -> RowUpdate | N
 
 
 def _spread_vector(index: Node) -> tuple[int | None, Node] | None:
-    """A vector that an index repeats along all axes but one, and which that is; none where it has
-    one element."""
+    """A vector that an index repeats along all axes but one, and which that is.
+
+    It is none where the vector has one element.
+    """
     node = index
     axis: int | None = None
     while _value(node).dim() != 1:

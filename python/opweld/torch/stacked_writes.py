@@ -1,13 +1,13 @@
-"""Writes into parts of an input that are tensors of their own, as layers of a cache in one tensor are.
+"""Writes into parts of an input that are tensors of their own, as layers of a stacked cache are.
 
-What is written into `cache[i]` is traced as a new cache with that part in it, part after part, and at
-the end of the graph as a copy of the last one into the input:
+What is written into `cache[i]` is traced as a new cache with that part in it, part after part, and
+at the end of the graph as a copy of the last one into the input:
 
     a = cache[0]; b = index_copy(a, ..); one = select_scatter(cache, b, 0, 0)
     c = one[1]; d = index_copy(c, ..); two = select_scatter(one, d, 0, 1);  cache.copy_(two)
 
-The parts do not overlap, and lie where they are in the input. So each is as good as an input that is
-written by itself:
+The parts do not overlap, and lie where they are in the input. So each is as good as an input that
+is written by itself:
 
     b = index_copy(cache[0], ..); cache[0].copy_(b); d = index_copy(cache[1], ..); cache[1].copy_(d)
 """

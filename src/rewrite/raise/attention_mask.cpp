@@ -197,10 +197,12 @@ Expected<bool> take_mask(Graph& graph, Node& attention, Attributes& attributes, 
     return false;
   }
   const bool is_whole = band.rest.empty();
-  if ((!band.first && !band.last && !is_whole) || (selection->added != nullptr && !is_whole)) {
+  // What is left is a bool: it can stand beside nothing that is added, and is no other mask than a
+  // bool was.
+  const bool says_nothing = is_bool && !band.first && !band.last;
+  if (!is_whole && (says_nothing || selection->added != nullptr || selection->is_negated)) {
     return false;
   }
-  if (selection->is_negated && !is_whole) return false;
   BandAttributes described(attention, attributes);
   if (!described.take(band)) return false;
   // Beside a number, nothing may hide what the lowest one does not.

@@ -297,7 +297,7 @@ class HeadRowsEmitter {
     for (std::size_t axis = 0; axis + 1 < row.size(); ++axis) {
       if (shape[axis] == Dim(1)) row[axis] = math_.constant(0);
     }
-    define_products(row, i, of_result);
+    define_products(segment.columns, row, i, of_result);
     const Expr first = math_.mul(head, head_);
     if (segment.passes) {
       StagedReduction passes = *segment.passes;
@@ -320,17 +320,31 @@ class HeadRowsEmitter {
   }
 
   // The products of the row and head that are gone through now.
-  void define_products(const Index& row, Expr i, Expr head) {
+  void define_products(const HeadSegment& columns, const Index& row, Expr i, Expr head) {
+    const Dim first = columns.first();
+    const bool is_only_head = columns.columns() == head_;
     lowering_.elements().define(contraction_.result, [=, this](std::span<const Expr> asked) {
       for (std::size_t axis = 0; axis + 1 < row.size(); ++axis) {
-        const bool is_here =
-            contraction_.result->shape()[axis] == Dim(1) || asked[axis] == row[axis];
-        if (!is_here) return kNoExpr;
+        const bool is_single = contraction_.result->shape()[axis] == Dim(1);
+        if (!is_single && asked[axis] != row[axis]) return kNoExpr;
       }
-      if (math_.div(asked.back(), head_) != head) return kNoExpr;
-      const Expr column = math_.add(math_.mul(in_block_, head_), math_.mod(asked.back(), head_));
+      const auto element =
+          is_only_head ? within_only_head(asked.back(), first) : within_head(asked.back(), head);
+      if (!element) return kNoExpr;
+      const Expr column = math_.add(math_.mul(in_block_, head_), *element);
       return program_.load(program_.at(block_.memory, {i, column}));
     });
+  }
+
+  // Where in the head a column of the result is; absent if it is not in that head for certain.
+  std::optional<Expr> within_head(Expr column, Expr head) {
+    return math_.div(column, head_) == head ? std::optional(math_.mod(column, head_))
+                                            : std::nullopt;
+  }
+  // The same of a segment that is one head: no term of the column tells which head it is in.
+  std::optional<Expr> within_only_head(Expr column, const Dim& first) {
+    const auto element = math_.past(column, first);
+    return element && math_.below(*element, head_) ? element : std::nullopt;
   }
 
   GroupLowering& lowering_;
