@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.source import LocalSource
+from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
@@ -53,7 +54,9 @@ def _settings(options: Mapping[str, Any] | None) -> dict[str, Any]:
 def _compile(
     module: GraphModule, frozen: set[int], numbers: set[int], settings: Mapping[str, Any]
 ) -> CompiledGraph:
-    graph = CompiledGraph(module, frozen, numbers, settings, f"graph{next(_counter)}")
+    graph = CompiledGraph(
+        module, frozen, numbers, settings, f"graph{next(_counter)}", _results_on_inputs()
+    )
     _graphs.add(graph)
     for observer in _observers:
         observer(graph)
@@ -65,6 +68,21 @@ def _static_inputs() -> set[int]:
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     return set() if metadata is None else set(metadata.static_input_indices)
+
+
+def _results_on_inputs() -> set[int]:
+    """Which of the traced graph's results PyTorch makes of its inputs itself, by their place.
+
+    They are inputs, or views of them: what the graph gives for them is read for its sizes, strides
+    and offset alone.
+    """
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None:
+        return set()
+    first = metadata.num_mutated_inp_runtime_indices
+    kinds = (OutputType.is_input, OutputType.alias_of_input)
+    return {first + i for i, each in enumerate(metadata.output_info) if each.output_type in kinds}
 
 
 def _numbers(module: GraphModule) -> set[int]:

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from opweld import _core
+from opweld.torch.given_views import take_views
 from opweld.torch.partition import Partition, partition
 from opweld.torch.segment import Segment, SegmentBuilder
 from opweld.torch.stacked_writes import input_of, is_part, take_apart
@@ -100,11 +101,13 @@ class CompiledGraph:
         numbers: set[int],
         settings: Mapping[str, Any],
         name: str,
+        on_inputs: Collection[int] = (),
     ) -> None:
         self.module = module
         self.name = name
         self.settings = dict(settings)
         self.stats = GraphStats()
+        self._views = take_views(module.graph, on_inputs)
         take_apart(module.graph)
         self.partition: Partition = partition(module)
         self.nodes = list(module.graph.nodes)
@@ -173,7 +176,8 @@ class CompiledGraph:
                 if node in self.partition.written_back:
                     read.append(self.partition.written_back[node])
                 last.update(dict.fromkeys([*given, *read], at))
-        for node in [*self.output.all_input_nodes, *self._attributes]:
+        read_last = {each for view in self._views.values() for each in view.needs()}
+        for node in [*self.output.all_input_nodes, *read_last, *self._attributes]:
             last.pop(node, None)
         # Feeds of sizes may read any input.
         kept = {node for node in self.placeholders if not isinstance(traced(node), torch.Tensor)}
@@ -294,7 +298,10 @@ class CompiledGraph:
                 segments[step].run(env)
             for node in unused:
                 env.pop(node, None)
-        return list(torch.fx.node.map_arg(self.output.args[0], env.__getitem__))
+        results = list(torch.fx.node.map_arg(self.output.args[0], env.__getitem__))
+        for place, view in self._views.items():
+            results[place] = view.made(env)
+        return results
 
     def _run_eager(self, node: Node, env: dict[Node, Any]) -> Any:
         args = torch.fx.node.map_arg(node.args, env.__getitem__)

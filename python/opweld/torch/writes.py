@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from opweld.torch.given_views import same_type
 from opweld.torch.row_updates import RowUpdate, row_update
-from opweld.torch.sizes import Unsupported, to_sizes
 from opweld.torch.stacked_writes import is_input
 from opweld.torch.translate import is_host, is_plain_tensor, refusal, traced
 from opweld.torch.views_in_torch import VIEWS
@@ -109,7 +109,7 @@ def _written(update: Node) -> _Written:
             and part.args[0] is tensor
             and tensor not in _nodes_of(inner.args[1:])
             and list(part.users) == [inner]
-            and _same_type(traced(part), traced(update))
+            and same_type(part, update)
         ):
             further = _written(inner)
             return _Written(further.rows, further.by, (part, inner, *further.between))
@@ -198,7 +198,7 @@ def find_written_back(
             and all(user is copy or is_beside(user, value) for user in value.users)
             and is_input(target)
             and is_plain_tensor(traced(target))
-            and _same_type(traced(target), traced(value))
+            and same_type(target, value)
             and all(
                 user is copy
                 or is_host(user)
@@ -209,10 +209,3 @@ def find_written_back(
         ):
             found[value] = copy
     return found
-
-
-def _same_type(a: torch.Tensor, b: torch.Tensor) -> bool:
-    try:
-        return a.dtype == b.dtype and to_sizes(a.shape) == to_sizes(b.shape)
-    except Unsupported:
-        return False
