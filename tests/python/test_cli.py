@@ -354,6 +354,51 @@ def test_wrong_usage(arguments: list[str], model: Path) -> None:
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize("word", ["explian", "--versoin", "{model}"])
+def test_a_word_that_is_no_subcommand_is_named_with_those_that_are(word: str, model: Path) -> None:
+    word = word.format(model=model)
+    message = refused(2, word, model)
+    assert f"'{word}'" in message
+    assert "run, compile, explain" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["run", "--dim", "sequence=3", "--dim", "sequence=4"], ["'sequence'", "3 and 4"]),
+        (["bench", "--paced", "--compare"], ["--paced", "--compare"]),
+        (["bench", "--output", "o.npz"], ["--output", "--paced", "opweld run"]),
+        (["bench", "--cache", "--no-cache"], ["--cache", "--no-cache"]),
+        (["run", "--tune", "--no-tuned"], ["--tune", "--no-tuned"]),
+    ],
+)
+def test_arguments_that_contradict_each_other(
+    arguments: list[str], parts: list[str], model: Path
+) -> None:
+    message = refused(2, *arguments, model)
+    assert all(part in message for part in parts), message
+
+
+def test_the_same_size_twice_is_no_contradiction(model: Path) -> None:
+    result = run("run", model, *("--dim", "sequence=3") * 2)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_tune_seconds_are_those_of_tune(model: Path) -> None:
+    result = run("run", model, "--tune-seconds", "1")
+    assert result.returncode == 2
+    assert "--tune" in result.stderr
+    assert result.stdout == ""
+
+
+def test_info_says_where_to_go_with_a_textual_graph(tmp_path: Path) -> None:
+    model = tmp_path / "step.graph"
+    model.write_text(CACHE)
+    message = refused(2, "info", model)
+    assert str(model) in message
+    assert "opweld explain" in message
+
+
 CACHE = """graph step(%x: f32[b, 2, 4, 8], %past: f32[b, 2, 64, 8], %"a=b": f32[b, 2, 64, 8]) {
   %present = tensor_scatter(%past, %x) {axis = 2, mode = "linear"}
   %other = tensor_scatter(%"a=b", %x) {axis = 2, mode = "linear"}

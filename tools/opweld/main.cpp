@@ -1,6 +1,9 @@
 // The opweld command.
+#include <fmt/ranges.h>
+
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,6 +33,19 @@ constexpr const char* kDescription =
     "                    ~/.cache/opweld\n"
     "  OPWELD_COMPILED   0: compile anew and keep nothing, as --no-cache does\n"
     "  OPWELD_TUNED      0: leave what was measured before aside, as --no-tuned does\n";
+
+// Where no subcommand was given, the word that stands in its place; empty if there is none.
+std::string unknown_word(const CLI::App& app) {
+  if (!app.get_subcommands().empty()) return {};
+  const std::vector<std::string> words = app.remaining();
+  return words.empty() ? std::string() : words.front();
+}
+
+std::string names_of(const std::vector<std::pair<CLI::App*, opweld::cli::Command>>& commands) {
+  std::vector<std::string> names;
+  for (const auto& [command, run] : commands) names.push_back(command->get_name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 int run_command(int argc, char** argv) {
   CLI::App app(kDescription, "opweld");
@@ -61,6 +77,12 @@ int run_command(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const std::string word = unknown_word(app);
+    if (error.get_exit_code() != 0 && !word.empty()) {
+      fmt::print(stderr, "opweld: there is no {} '{}'; the subcommands are {}\n",
+                 word.starts_with('-') ? "option" : "subcommand", word, names_of(commands));
+      return kUsageExit;
+    }
     return app.exit(error) == 0 ? 0 : kUsageExit;
   }
   for (const auto& [command, run] : commands) {

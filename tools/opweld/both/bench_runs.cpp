@@ -242,6 +242,15 @@ class Bench : BenchArguments {
 }  // namespace
 
 Status check_arguments(const BenchArguments& arguments) {
+  if (arguments.paced && arguments.compare) {
+    return usage_error("--paced is of one level: leave out --compare, and say --fusion instead");
+  }
+  if (!arguments.paced && !arguments.output.empty()) {
+    return usage_error("--output is for --paced; 'opweld run' keeps outputs, too");
+  }
+  if (arguments.cache && arguments.model.no_cache) {
+    return usage_error("--cache and --no-cache exclude each other");
+  }
   if (arguments.trace.empty()) return {};
   if (arguments.paced) return usage_error("--trace and --paced exclude each other");
   if (arguments.compare) {

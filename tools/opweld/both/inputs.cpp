@@ -22,7 +22,10 @@ Expected<std::map<std::string, std::int64_t>> parse_dims(const std::vector<std::
         std::from_chars(dim.data() + equals + 1, end, size).ptr != end || size < 0) {
       return usage_error("--dim '{}': write NAME=SIZE, such as sequence=128", dim);
     }
-    sizes[dim.substr(0, equals)] = size;
+    const auto [known, is_new] = sizes.emplace(dim.substr(0, equals), size);
+    if (!is_new && known->second != size) {
+      return usage_error("--dim: '{}' cannot be both {} and {}", known->first, known->second, size);
+    }
   }
   return sizes;
 }
@@ -98,13 +101,13 @@ Expected<std::vector<Tensor>> find_inputs(const Graph& graph, const ModelOptions
   }
   // Sizes of inputs that are given bind the symbols of those that are not.
   std::vector<std::string> dims = model.dims;
-  OPWELD_TRY(const auto asked, parse_dims(model.dims));
+  OPWELD_TRY(auto known, parse_dims(model.dims));
   for (const Value* input : graph.inputs()) {
     const auto found = by_name.find(input->name());
     if (found == by_name.end() || found->second->rank() != input->rank()) continue;
     for (int axis = 0; axis < input->rank(); ++axis) {
       const auto symbol = input->shape()[static_cast<std::size_t>(axis)].as_symbol();
-      if (symbol == nullptr || asked.contains(symbol->name)) continue;
+      if (symbol == nullptr || !known.try_emplace(symbol->name).second) continue;
       dims.push_back(fmt::format("{}={}", symbol->name,
                                  found->second->sizes()[static_cast<std::size_t>(axis)]));
     }

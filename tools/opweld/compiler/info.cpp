@@ -38,6 +38,12 @@ void print_json(const ModelInfo& info) {
 Status inspect_model(const InfoArguments& arguments) {
   OPWELD_CHECK(load_plugins(arguments.plugins));
   OPWELD_CHECK(check_is_source(arguments.model));
+  if (arguments.model.ends_with(".graph")) {
+    return usage_error(
+        "{}: it is a graph in its textual form, and info tells of ONNX files; 'opweld explain' "
+        "takes both",
+        arguments.model);
+  }
   OPWELD_TRY(const ModelInfo info, inspect_onnx(arguments.model));
   if (arguments.json) {
     print_json(info);
