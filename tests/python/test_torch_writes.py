@@ -383,6 +383,26 @@ def test_rows_outside_are_an_error_and_change_nothing(at: int) -> None:
         agree(compiled, copied_to_middle, mine, theirs, x, torch.tensor(4))
 
 
+@pytest.mark.parametrize("at", [-1, -6, 5])
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_rows_outside_are_an_error_where_all_is_written_back(at: int, dynamic: bool) -> None:
+    def function(cache: torch.Tensor, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        cache.index_copy_(0, positions(x, 0, at), x)
+        cache.mul_(2)
+        return cache.sum(0)
+
+    compiled = Compiled(function, dynamic=dynamic)
+    mine, theirs, x = floats(6, 4), floats(6, 4), floats(2, 4, seed=1)
+    with torch.no_grad():
+        agree(compiled, function, mine, theirs, x, torch.tensor(3))
+        with pytest.raises(IndexError):
+            function(theirs.clone(), x, torch.tensor(at))
+        with pytest.raises(RuntimeError):
+            compiled(mine, x, torch.tensor(at))
+        assert_same(mine, theirs)
+        agree(compiled, function, mine, theirs, x, torch.tensor(4))
+
+
 def test_more_rows_than_there_are_is_an_error() -> None:
     compiled = Compiled(copied_to_middle)
     with torch.no_grad(), pytest.raises(RuntimeError):

@@ -109,6 +109,14 @@ def index_put(
     return e.op("scatter_nd", x, _paths(e, leading, sizes), updates, reduction=reduction)
 
 
+def _not_from_the_end(e: Emitter, index: GraphTensor, size: Size) -> GraphTensor:
+    """Indices of which a negative one is an error: it becomes one before the first row, too."""
+    index = e.cast(index, "i64")
+    rows = e.scalar(size, "i64") if isinstance(size, int) else e.op("sizes", values=[size])
+    before = e.op("sub", index, rows)
+    return e.op("select", e.op("lt", index, e.scalar(0, "i64")), before, index)
+
+
 @translates(aten.index_copy.default)
 def index_copy(
     e: Emitter,
@@ -120,7 +128,7 @@ def index_copy(
 ) -> GraphTensor:
     if e.rank(x) == 0 or e.rank(index) != 1 or e.axis(dim, e.rank(x)) != 0:
         raise Unsupported("a copy to rows of an axis that is not the first one")
-    return index_put(e, result, x, [index], source)
+    return index_put(e, result, x, [_not_from_the_end(e, index, x.sizes()[0])], source)
 
 
 @translates(aten.scatter.src)
