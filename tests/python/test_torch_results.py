@@ -81,6 +81,23 @@ def test_views_of_inputs_are_views(function: Results, dynamic: bool) -> None:
                 assert_same(mine, theirs)
 
 
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("function", [behind, turned, written_before, written_by_rows])
+def test_views_of_inputs_where_gradients_are_asked_for(function: Results, dynamic: bool) -> None:
+    compiled = Compiled(function, dynamic=dynamic)
+    for count in (3, 4, 6):
+        mine, theirs = floats(4, 8, 3), floats(4, 8, 3)
+        x, y = (floats(4, count, seed=1).requires_grad_() for _ in range(2))
+        actual, expected = compiled(mine, x), function(theirs, y)
+        assert_same(actual, expected)
+        assert_same(mine, theirs)
+        for a, b in zip(actual, expected, strict=True):
+            assert (storage(a) == storage(mine)) == (storage(b) == storage(theirs))
+        actual[0].sum().backward()
+        expected[0].sum().backward()
+        assert_same(x.grad, y.grad)
+
+
 def rows(c: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     new = torch.index_copy(c, 1, torch.arange(x.shape[1]) + 1, x)
     c.copy_(new)

@@ -14,6 +14,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from opweld.torch.decompositions import decompositions
+from opweld.torch.given_views import OnInputs
 from opweld.torch.graph import CompiledGraph
 from opweld.torch.lower.contract import register_transformers
 from opweld.torch.single_trace import static_inputs, traced_once
@@ -70,19 +71,16 @@ def _static_inputs() -> set[int]:
     return set() if metadata is None else set(metadata.static_input_indices)
 
 
-def _results_on_inputs() -> set[int]:
-    """Which of the traced graph's results PyTorch makes of its inputs itself, by their place.
-
-    They are inputs, or views of them: what the graph gives for them is read for its sizes, strides
-    and offset alone.
-    """
+def _results_on_inputs() -> OnInputs:
+    """Which of the traced graph's results PyTorch makes of its inputs itself, and writes there."""
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
     if metadata is None:
-        return set()
-    first = metadata.num_mutated_inp_runtime_indices
+        return OnInputs()
+    written = dict(enumerate(metadata.mutated_inp_runtime_indices))
     kinds = (OutputType.is_input, OutputType.alias_of_input)
-    return {first + i for i, each in enumerate(metadata.output_info) if each.output_type in kinds}
+    places = enumerate(metadata.output_info, start=len(written))
+    return OnInputs({place for place, each in places if each.output_type in kinds}, written)
 
 
 def _numbers(module: GraphModule) -> set[int]:

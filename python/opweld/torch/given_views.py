@@ -5,8 +5,7 @@ symbol, it goes by the strides and the offset of what the graph gives for it, an
 only of a view of that very tensor. Elements are never looked at.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +15,16 @@ from opweld.torch.sizes import Unsupported, to_sizes
 from opweld.torch.translate import is_getitem, traced
 
 aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class OnInputs:
+    """What PyTorch does with a graph's results and inputs, by their places."""
+
+    made: set[int] = field(default_factory=set)
+    """Results that it makes anew: inputs, or views of them."""
+    written: dict[int, int] = field(default_factory=dict)
+    """Results that it copies into an input when the graph is done, with the input."""
 
 
 @dataclass(frozen=True)
@@ -60,21 +69,25 @@ class GivenView:
         return here[self.steps[-1].node]
 
 
-def take_views(graph: Graph, places: Iterable[int]) -> dict[int, GivenView]:
+def take_views(graph: Graph, on_inputs: OnInputs) -> dict[int, GivenView]:
     """Takes views of inputs out of the results of a graph.
 
     Args:
         graph: a traced graph; nothing stands in the place of what is taken.
-        places: of results that PyTorch makes anew of an input.
+        on_inputs: what of its results is such a view.
 
     Returns:
         The views, by their place.
     """
     (output,) = graph.find_nodes(op="output")
     results = list(output.args[0])
+    inputs = graph.find_nodes(op="placeholder")
     written = _written_back(graph)
+    for place, index in on_inputs.written.items():
+        if isinstance(results[place], Node) and same_type(inputs[index], results[place]):
+            written[results[place]] = inputs[index]
     found = {}
-    for place in sorted(places):
+    for place in sorted(on_inputs.made):
         view = _view(results[place], written)
         if view is not None:
             found[place] = view

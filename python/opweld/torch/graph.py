@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from opweld import _core
-from opweld.torch.given_views import take_views
+from opweld.torch.given_views import OnInputs, take_views
 from opweld.torch.partition import Partition, partition
 from opweld.torch.segment import Segment, SegmentBuilder
 from opweld.torch.stacked_writes import input_of, is_part, take_apart
@@ -101,7 +101,7 @@ class CompiledGraph:
         numbers: set[int],
         settings: Mapping[str, Any],
         name: str,
-        on_inputs: Collection[int] = (),
+        on_inputs: OnInputs,
     ) -> None:
         self.module = module
         self.name = name
