@@ -85,13 +85,21 @@ bool looks_up_rows(const Node& node) {
   return node.op() == "gather" && node.attributes().integer("axis") + 1 < node.operand(0)->rank();
 }
 
+// So is what makes of something else which rows these are.
+bool numbers_rows(const Node& node) {
+  const auto& uses = node.result()->uses();
+  return !uses.empty() && std::ranges::all_of(uses, [](const Use& use) {
+    return use.index == 1 && looks_up_rows(*use.node);
+  });
+}
+
 }  // namespace
 
 double flops_per_element(const Node& node) {
   static const std::set<std::string, std::less<>> kDear = {
       "exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "gelu", "silu", "softplus"};
   constexpr double kDearFlops = 20;
-  if (is_strided_view(node) || looks_up_rows(node)) return 0;
+  if (is_strided_view(node) || looks_up_rows(node) || numbers_rows(node)) return 0;
   if (const auto elements = combines_few(node)) return static_cast<double>(*elements);
   return kDear.contains(node.op()) ? kDearFlops : 1;
 }

@@ -46,9 +46,28 @@ bool looks_up_rows_for(const Group& producer, const Group& consumer) {
   });
 }
 
+// Whether the producer sorts the rows that the consumer's experts multiply, and nothing else: each
+// thread can do that for itself.
+bool sorts_rows_for(const Group& producer, const Group& consumer) {
+  const Node* sort = nullptr;
+  for (const Node* node : producer.nodes) {
+    if (node->op() == "sort_by_group") {
+      sort = node;
+    } else if (!makes_row_numbers(*node)) {
+      return false;
+    }
+  }
+  return sort != nullptr && std::ranges::any_of(consumer.nodes, [&](const Node* node) {
+    return node->op() == "grouped_matmul" && node->operand(2) == sort->result(2);
+  });
+}
+
 }  // namespace
 
 std::optional<KernelKind> kind_together(const Group& producer, const Group& consumer) {
+  const bool is_product =
+      consumer.kind == KernelKind::Contract || consumer.kind == KernelKind::Chain;
+  if (is_product && sorts_rows_for(producer, consumer)) return consumer.kind;
   const bool looks_up_rows =
       consumer.kind == KernelKind::Contract && looks_up_rows_for(producer, consumer);
   return merged_kind(producer.kind, consumer.kind,

@@ -19,6 +19,8 @@ struct Pressure {
   // Rows that a task takes through several stages, for each of which it goes through all weights; 0
   // where tasks are of another kind.
   Dim rows_per_task = 0;
+  // Of these, how many meet a weight while it passes by: all, or of experts those that chose one.
+  Dim rows_per_weight = 0;
 
   // Bytes that must be on chip at once, against Target::on_chip_bytes: the buffers, and the vectors
   // beyond Target::vector_registers, which spill.

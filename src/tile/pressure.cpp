@@ -304,12 +304,14 @@ Pressure estimate_pressure(const TileProgram& program, const Target& target) {
           .outer_bytes = buffer_bytes(program, Buffer::Space::Outer),
           .vector_registers = PressureWalk(program, target).peak(),
           .tasks = num_tasks(program),
-          .rows_per_task = 0};
+          .rows_per_task = 0,
+          .rows_per_weight = 0};
 }
 
 Pressure estimate_pressure(const LoweredKernel& kernel, const Target& target) {
   Pressure pressure = estimate_pressure(kernel.program, target);
   pressure.rows_per_task = kernel.rows_per_task;
+  pressure.rows_per_weight = kernel.rows_per_weight;
   return pressure;
 }
 

@@ -33,6 +33,8 @@ class RoundingFinder {
     for (const auto& node : primitives_.nodes()) {
       if (op_def(*node).trait == FusionTrait::Contract) take_matmul(*node, false);
     }
+    const auto collection = find_row_collection(primitives_, find_row_sort(primitives_).others);
+    if (collection) take_collection(*collection);
     return std::move(rounding_);
   }
 
@@ -56,6 +58,7 @@ class RoundingFinder {
         }
       }
     }
+    take_collection(chain->collection);
     for (const ChainStage& stage : chain->stages) {
       if (stage.matmul != nullptr)
         take_matmul(*stage.matmul, held.contains(stage.matmul->operand(0)));
@@ -68,6 +71,13 @@ class RoundingFinder {
   void take_matmul(const Node& node, bool held) {
     if (tile::on_matrix_unit(contraction_of(node), options_, held)) {
       rounding_.on_matrix_unit.insert(&node);
+    }
+  }
+
+  void take_collection(const RowCollection& collection) {
+    if (!collection.collects()) return;
+    for (const Use& use : collection.rows->uses()) {
+      if (contains(collection.nodes, use.node)) rounding_.as_stored.emplace(collection.rows, use.node);
     }
   }
 

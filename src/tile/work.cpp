@@ -59,11 +59,14 @@ constexpr double kWalkedTrips = 4;
 constexpr std::size_t kKnownLoops = 128;
 
 class WorkWalk {
+  using Loops = std::bitset<kKnownLoops>;
+
  public:
   WorkWalk(const TileProgram& program, const Target& target, const Bindings& sizes)
       : program_(program), target_(target), sizes_(sizes) {
     loops_.resize(program.loop_names.size());
     moved_.resize(program.params.size());
+    made_within_.resize(program.local_types.size());
     // Arguments come before what reads them.
     for (std::size_t i = 0; i < program.exprs.size(); ++i) {
       const ExprNode& node = program.exprs[static_cast<Expr>(i)];
@@ -287,6 +290,12 @@ class WorkWalk {
   }
 
   void visit(const Statement& statement, double times) {
+    if (const auto local = defined_local(statement)) {
+      Loops& within = made_within_[static_cast<std::size_t>(*local)];
+      for (const LoopAround& around : around_) {
+        if (std::size_t(around.loop) < kKnownLoops) within.set(std::size_t(around.loop));
+      }
+    }
     if (const auto* loop = std::get_if<ForLoop>(&statement.node)) {
       visit(*loop, times);
     } else if (const auto* condition = std::get_if<If>(&statement.node)) {
@@ -444,21 +453,30 @@ class WorkWalk {
   }
 
   // A task has what it moved before: in loops that the place does not depend on, it goes there
-  // once.
+  // once. What data tells of a place is the same in all loops inside of those in which it was read.
   void move(const Access& place, double elements) {
     if (place.memory != Access::Memory::Param) return;
     Loops read;
-    bool knows = true;
     for (const Expr index : place.index) {
       read |= loops_read_[static_cast<std::size_t>(index)];
-      knows = knows && !reads_data(index);
+      if (reads_data(index)) read |= loops_of_locals(index);
     }
     double times_there = 1;
     for (const LoopAround& around : around_) {
-      if (knows && !is_in(read, around.loop)) times_there *= around.trips;
+      if (!is_in(read, around.loop)) times_there *= around.trips;
     }
     moved_[static_cast<std::size_t>(place.target)] +=
         elements / times_there * byte_size(memory_dtype(program_, place));
+  }
+
+  // Around where the locals that it reads were made.
+  Loops loops_of_locals(Expr expr) const {
+    Loops loops;
+    for (const Expr each : reachable_exprs(program_.exprs, expr)) {
+      const ExprNode& node = program_.exprs[each];
+      if (node.kind == ExprKind::Input) loops |= made_within_[std::size_t(node.index)];
+    }
+    return loops;
   }
 
   Status sum_streamed_bytes() {
@@ -473,8 +491,6 @@ class WorkWalk {
     }
     return {};
   }
-
-  using Loops = std::bitset<kKnownLoops>;
 
   static bool is_in(const Loops& loops, int loop) {
     return std::size_t(loop) >= kKnownLoops || loops[static_cast<std::size_t>(loop)];
@@ -502,6 +518,7 @@ class WorkWalk {
   const Bindings& sizes_;
   std::vector<bool> reads_data_;   // by expression: whether it reads a local
   std::vector<Loops> loops_read_;  // by expression
+  std::vector<Loops> made_within_;  // by local
   Loops decide_;                   // that conditions read
   Loops shape_;                    // that extents of other loops, or depths of products, read
   std::map<int, double> last_of_;  // by local of an arrival: of how many tasks one is the last

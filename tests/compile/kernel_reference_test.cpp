@@ -218,6 +218,51 @@ TEST(KernelReference, ALongChainIsHeldToWhatItsRoundingDecides) {
   }
 }
 
+// The two stages of five experts, of which each token chose two, and the sum of what they gave.
+Case experts(const std::string& dtype, std::int64_t tokens, double scale) {
+  return {fmt::format(R"(graph g(%x: {0}[{1}, 64], %c: i64[{1}, 2], %s: {0}[{1}, 2]) {{
+    %v = constant {{value = {0}[5, 64, 96] random 1}}
+    %w = constant {{value = {0}[5, 96, 64] random 2}}
+    %two = constant {{value = i64[] {{2}}}}
+    %flat = reshape(%c) {{shape = <{2}>}}
+    %order, %place, %counts = sort_by_group(%flat) {{groups = <5>}}
+    %token = div(%order, %two)
+    %rows = gather(%x, %token) {{axis = 0}}
+    %m = grouped_matmul(%rows, %v, %counts)
+    %h = silu(%m)
+    %d = grouped_matmul(%h, %w, %counts)
+    %b = gather(%d, %place) {{axis = 0}}
+    %p = reshape(%b) {{shape = <{1}, 2, 64>}}
+    %q = reshape(%s) {{shape = <{1}, 2, 1>}}
+    %a = mul(%p, %q)
+    %z = reduce_sum(%a) {{axes = [1], keepdims = 0}}
+    %y = cast(%z) {{to = f32}}
+    return %y as "y" }})",
+                      dtype, tokens, 2 * tokens),
+          {},
+          scale};
+}
+
+TEST(KernelReference, ExpertsRoundBetweenTheirStagesAndBeforeTheirSum) {
+  const std::int64_t many = std::int64_t{640} * host_target().cores;
+  for (const std::string dtype : {"f16", "bf16"}) {
+    for (const char* target : {"host", "host-avx2"}) {
+      for (const std::int64_t tokens : {std::int64_t{3}, many}) {
+        for (const double scale : {1.0 / 40, 1.0, 100.0}) {
+          SCOPED_TRACE(fmt::format("{} of {} on {}, {} tokens", scale, dtype, target, tokens));
+          Case given = experts(dtype, tokens, scale);
+          given.target = target;
+          const Outcome outcome = judge(given);
+          EXPECT_EQ(outcome.kernels, tokens == many ? 1 : 2) << outcome.plan;
+          EXPECT_EQ(outcome.fault, "");
+          EXPECT_FALSE(outcome.agrees_unrounded);
+          EXPECT_NE(judge(given, {}, off).fault, "");
+        }
+      }
+    }
+  }
+}
+
 // A value that is as near to the limit as f32 sums tell may be on either side of it, and no other.
 TEST(KernelReference, AtTheLimitOfATypeAKernelMayRoundEitherWay) {
   const auto given = [](double value) {

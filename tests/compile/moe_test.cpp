@@ -174,7 +174,7 @@ Executable compiled(Sorting sorting, FusionLevel level, bool strict, int threads
 
 void expect_mixture(Sorting sorting, FusionLevel level) {
   Executable executable = compiled(sorting, level, false, 2);
-  for (const std::int64_t tokens : {0, 1, 2, 7, 33, 130}) {
+  for (const std::int64_t tokens : {0, 1, 2, 7, 33, 130, 1031}) {
     const std::vector<Tensor> inputs = inputs_of(tokens);
     const auto results = executable.run(inputs);
     ASSERT_TRUE(results) << results.error().message;
@@ -205,7 +205,7 @@ TEST(MixtureOfExperts, DoesNotDependOnFusionInStrictNorOnThreads) {
     Executable unfused = compiled(sorting, FusionLevel::None, true, 2);
     Executable one = compiled(sorting, FusionLevel::Auto, true, 1);
     Executable three = compiled(sorting, FusionLevel::Auto, true, 3);
-    for (const std::int64_t tokens : {1, 33, 130}) {
+    for (const std::int64_t tokens : {1, 33, 130, 1031}) {
       const std::vector<Tensor> inputs = inputs_of(tokens);
       const Tensor expected = unfused.run(inputs).value()[0];
       EXPECT_TRUE(identical(one.run(inputs).value()[0], expected));
@@ -219,7 +219,7 @@ void expect_one_launch(Sorting sorting, FusionLevel level) {
   Executable executable = compiled(sorting, level, false, 3);
   RunOptions options;
   options.single_launch = true;
-  for (const std::int64_t tokens : {0, 1, 7, 130}) {
+  for (const std::int64_t tokens : {0, 1, 7, 130, 1031}) {
     const std::vector<Tensor> inputs = inputs_of(tokens);
     const auto apart = executable.run(inputs).value();
     for (int round = 0; round < 10; ++round) {
@@ -241,18 +241,30 @@ TEST(MixtureOfExperts, RunsInASingleLaunch) {
   }
 }
 
-// The router with its choice, the order, both stages of the experts with the look-up of their rows
-// and the gate, and the sum; nothing is called.
+// The router with its choice, and the two stages of the experts: the first with the sort, the look-up
+// of their rows and the gate, the second with the sum. Nothing is called.
 TEST(MixtureOfExperts, IsAFewKernels) {
-  const std::string plan =
-      to_text(compiled(Sorting::OneOperator, FusionLevel::Auto, false, 1).plan());
-  EXPECT_THAT(plan, HasSubstr("contract: div + gather + grouped_matmul + slice + slice + silu + "
-                              "mul\n"))
-      << plan;
-  EXPECT_THAT(plan, HasSubstr("contract: grouped_matmul\n")) << plan;
-  EXPECT_THAT(plan, HasSubstr("reduce: sort_by_group\n")) << plan;
-  EXPECT_THAT(plan, HasSubstr("map: gather + reshape + mul + reduce_sum\n")) << plan;
-  EXPECT_THAT(plan, Not(HasSubstr("extern"))) << plan;
+  const Executable executable = compiled(Sorting::OneOperator, FusionLevel::Auto, false, 1);
+  const std::string few = to_text(executable.plan({{"t", 1}}));
+  EXPECT_THAT(few, HasSubstr("contract: sort_by_group + div + gather + grouped_matmul + slice + "
+                             "slice + silu + mul\n"))
+      << few;
+  EXPECT_THAT(few, HasSubstr("contract: grouped_matmul + gather + reshape + mul + reduce_sum\n"))
+      << few;
+  EXPECT_THAT(few, Not(HasSubstr("extern"))) << few;
+  EXPECT_EQ(executable.plan({{"t", 1}}).kernels.size(), 3U) << few;
+}
+
+// With rows enough for an expert's weights the stages are one.
+TEST(MixtureOfExperts, OfManyTokensIsTwoKernels) {
+  const Executable executable = compiled(Sorting::OneOperator, FusionLevel::Auto, false, 1);
+  const Bindings many = {{"t", 10000}};
+  const std::string text = to_text(executable.plan(many));
+  EXPECT_THAT(text, HasSubstr("chain: sort_by_group + div + gather + grouped_matmul + slice + "
+                              "slice + silu + mul + grouped_matmul + gather + reshape + mul + "
+                              "reduce_sum\n"))
+      << text;
+  EXPECT_EQ(executable.plan(many).kernels.size(), 2U) << text;
 }
 
 }  // namespace

@@ -179,6 +179,7 @@ class Pairs {
       const auto pair = static_cast<std::size_t>(wide / 16 - 1);
       estimate->pressure.rows_per_task =
           min(ceil_div(kernel.outputs.front()->shape().front(), Dim(kCores)), Dim(kMostRows));
+      estimate->pressure.rows_per_weight = estimate->pressure.rows_per_task;
       estimate->work = [this, pair](const Bindings& sizes) -> Expected<Work> {
         const std::int64_t rows = std::min(sizes.find("s").value() / kCores, kMostRows);
         Work work;

@@ -141,6 +141,29 @@ TEST(Work, OfWhatIsKeptIsDoneByEveryThread) {
   }
 }
 
+// Rows stand group after group, so a block of them mostly meets one matrix: all its rows are
+// multiplied, and the matrix is read once, however many tiles of rows it meets.
+TEST(Work, OfGroupsIsThatOfTheirRows) {
+  for (const int groups : {1, 8}) {
+    for (const std::int64_t rows : {4, 64, 1320}) {
+      const Work work = known_work_of(fmt::format(R"(graph g(%x: f32[s, 48], %c: i64[{0}]) {{
+        %w = constant {{value = f32[{0}, 48, 64] random 1}}
+        %y = grouped_matmul(%x, %w, %c)
+        return %y as "y"
+      }})",
+                                                  groups),
+                                      KernelKind::Contract, {{"s", rows}});
+      const double products = static_cast<double>(rows) * 48 * 64;
+      EXPECT_GE(work.vector_multiply_adds, products * 0.999) << rows;
+      EXPECT_LE(work.vector_multiply_adds, products * 1.35) << rows;
+      constexpr double kMatrixBytes = 48 * 64 * 4;
+      const double blocks = work.streamed_weight_bytes / kMatrixBytes;
+      EXPECT_GE(blocks, 1) << rows;
+      EXPECT_LE(blocks, static_cast<double>(rows) / 100 + 2) << rows;  // a last tile reads it again
+    }
+  }
+}
+
 TEST(Work, StreamsWhatIsReadByEachTask) {
   const Work work = known_work_of(R"(graph g(%x: f32[4096, 256]) {
     %w = constant {value = f32[256, 512] random 1}

@@ -17,7 +17,8 @@
 //
 //     rows * multiply seconds of a row >= kCover * weight bytes / bandwidth of a core
 //
-// which is linear in the rows of a task: a limit for known sizes, a plan's condition for others.
+// which is linear in the rows of a task: a limit for known sizes, a plan's condition for others. Of
+// experts a task reads the weights of one, or of a few, and of its rows those count that chose it.
 //
 // It is not asked of matmuls that kernels apart could not share out either: with as few columns as
 // a router of a mixture of experts has, one task goes through all weights in any case.
@@ -121,10 +122,10 @@ Legality check_chain_cost(const MergeCandidate& candidate, const KernelEstimate&
   if (kernel.pressure.rows_per_task == Dim(0)) return std::nullopt;
   const auto times = times_of(candidate.merged, kernel, options);
   if (!times) return std::nullopt;
-  if (has_enough(kernel.pressure.rows_per_task, *times, options)) return std::nullopt;
-  const double rows = rows_of_plan(kernel.pressure.rows_per_task, options);
-  const bool when_larger =
-      nominal_value(kernel.pressure.rows_per_task, kMany) >= times->least_rows();
+  const Dim& met = kernel.pressure.rows_per_weight;
+  if (has_enough(met, *times, options)) return std::nullopt;
+  const double rows = rows_of_plan(met, options);
+  const bool when_larger = nominal_value(met, kMany) >= times->least_rows();
   constexpr double kMicro = 1e6;
   return Refusal{
       ReasonCode::Cost,
@@ -139,7 +140,7 @@ Legality check_chain_cost(const MergeCandidate& candidate, const KernelEstimate&
 
 bool has_rows_that_pay(const Kernel& chain, const KernelEstimate& estimate,
                        const PlanOptions& options) {
-  const Dim& rows = estimate.pressure.rows_per_task;
+  const Dim& rows = estimate.pressure.rows_per_weight;
   if (rows == Dim(0)) return true;
   const auto times = times_of(chain, estimate, options);
   return !times || has_enough(rows, *times, options);
@@ -147,7 +148,7 @@ bool has_rows_that_pay(const Kernel& chain, const KernelEstimate& estimate,
 
 std::optional<SizeCondition> rows_asked_for(const Kernel& kernel, const KernelEstimate& estimate,
                                             const PlanOptions& options) {
-  const Dim& rows = estimate.pressure.rows_per_task;
+  const Dim& rows = estimate.pressure.rows_per_weight;
   if (rows.is_constant()) return std::nullopt;
   const auto times = times_of(kernel, estimate, options);
   if (!times) return std::nullopt;

@@ -21,6 +21,7 @@ bool is_product(const Node& node) {
 struct LibraryOperators {
   int products = 0;    // matmuls and attentions
   int reductions = 0;  // norms, softmax
+  bool sorts = false;
 };
 
 LibraryOperators library_operators(const Kernel& kernel) {
@@ -28,6 +29,7 @@ LibraryOperators library_operators(const Kernel& kernel) {
   for (const Node* node : kernel.nodes) {
     if (is_product(*node)) ++found.products;
     if (kind_of(*node) == KernelKind::Row) ++found.reductions;
+    found.sorts = found.sorts || node->op() == "sort_by_group";
   }
   return found;
 }
@@ -43,11 +45,11 @@ bool reads_a_product(const Kernel& kernel) {
 
 Legality check_level(const MergeCandidate& candidate, const PlanOptions& options) {
   if (options.level == FusionLevel::Auto) return std::nullopt;
-  const auto [products, reductions] = library_operators(candidate.merged);
+  const auto [products, reductions, sorts] = library_operators(candidate.merged);
   if (products + reductions == 0 && !reads_a_product(candidate.merged)) {
     return Refusal{ReasonCode::Level, "neither is an operator of the library"};
   }
-  if (products > 1 || reductions > 1) {
+  if (products > 1 || reductions > 1 || (sorts && products > 0)) {
     return Refusal{ReasonCode::Level, "each is an operator of the library"};
   }
   return std::nullopt;

@@ -22,6 +22,11 @@
 //
 // Weights pass by once for each block of rows, so there should be many rows in a block; what the
 // stages keep of each row decides how many fit.
+//
+// The stages of a mixture of experts are grouped matmuls, and its rows stand group after group, as
+// each thread sorts them for itself before its first task (see row_sort.h). Of the matrices a task
+// goes through those that its rows chose. What the experts gave a token is added up by the last
+// task of all to arrive (see collected_rows.h).
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -31,10 +36,12 @@
 #include "tile/schedules/attention_rows.h"
 #include "tile/schedules/chain_shares.h"
 #include "tile/schedules/chain_stages.h"
+#include "tile/schedules/collected_rows.h"
 #include "tile/schedules/contract_task.h"
 #include "tile/schedules/head_rows.h"
 #include "tile/schedules/held_values.h"
 #include "tile/schedules/reduction_recipe.h"
+#include "tile/schedules/row_sort.h"
 #include "tile/schedules/schedules.h"
 #include "tile/schedules/staged_reduction.h"
 
@@ -116,6 +123,13 @@ class ChainEmitter {
     return min(rows_per_task_, attention ? attention->queries : chain_.rows);
   }
 
+  // Of these, how many meet a matrix while it passes by: no more than chose its expert.
+  [[nodiscard]] Dim rows_per_weight() const {
+    if (!is_of_experts()) return rows_per_task();
+    const Dim& experts = plans_.front().contraction.b->shape()[0];
+    return min(rows_per_task(), ceil_div(chain_.rows, max(experts, Dim(1))));
+  }
+
   Status emit() {
     if (plans_.front().attention) return take_queries(*plans_.front().attention);
     return splits_columns_ ? take_blocks() : take_share_of_rows();
@@ -166,15 +180,34 @@ class ChainEmitter {
     takes_shares_ = true;
     const RowShares found = shares().row_shares(chain_sizes());
     rows_per_task_ = found.rows_per_task;
+    // Bounds of groups are checked where there are no rows, too.
+    const Dim tasks = is_of_experts() ? max(found.tasks, Dim(1)) : found.tasks;
     const auto known = found.share.constant();
     if (known && *known > 0 && chain_.rows.divisible_by(*known)) share_known_ = known;
     IndexMath& math = lowering_.math();
     ProgramBuilder& program = lowering_.program();
-    row0_ = math.mul(lowering_.grid("m", found.tasks), rows_per_task_);
+    row0_ = math.mul(lowering_.grid("m", tasks), rows_per_task_);
     math.set_bound(row0_, chain_.rows);
     row_count_ = program.min(program.sub(chain_.rows, row0_), rows_per_task_);
-    return emit_all_stages();
+    if (chain_.sort.node != nullptr) {
+      const Expr is_first =
+          program.exprs().binary(ExprKind::Eq, row0_, lowering_.math().constant(0));
+      OPWELD_CHECK(keep_sorted(lowering_, chain_.sort, is_first));
+    }
+    if (chain_.collection.collects()) collected_.emplace(lowering_, chain_.collection, Dim(1));
+    OPWELD_CHECK(emit_all_stages());
+    return collected_ ? collect(tasks) : Status();
   }
+
+  // All columns of all rows.
+  Status collect(const Dim& tasks) {
+    IndexMath& math = lowering_.math();
+    const Dim& columns = plans_.back().contraction.columns;
+    return collected_->collect(
+        {math.constant(0), math.constant(0), math.size(columns), columns}, tasks);
+  }
+
+  [[nodiscard]] bool is_of_experts() const { return plans_.front().contraction.grouped; }
 
   // The same of the queries of a sequence.
   Status take_queries(const Attention& attention) {
@@ -206,7 +239,9 @@ class ChainEmitter {
       for (const Value* value : plan.stage->held) held.add(value);
       OPWELD_CHECK(emit_stage(plan, held));
       // What the stage had at hand it has no more.
-      for (const Node* node : plan.stage->nodes) lowering_.elements().undefine(node->result());
+      for (const Node* node : plan.stage->nodes) {
+        if (node != chain_.sort.node) lowering_.elements().undefine(node->result());
+      }
       for (const Value* value : plan.stage->held) held.publish(value);
     }
     return {};
@@ -289,6 +324,7 @@ class ChainEmitter {
       const bool known = std::find(values.begin(), values.end(), output) != values.end();
       if (!known) values.push_back(output);
     }
+    if (stage.looked_up != nullptr) values.push_back(stage.looked_up);
     return values;
   }
 
@@ -482,6 +518,9 @@ class ChainEmitter {
       if (element.next) {
         return lowering_.store_interleaved(output, element.index, *element.next);
       }
+      if (collected_ && collected_->takes(output)) {
+        return collected_->store(output, element.index, element.inside);
+      }
       if (held.has(output.output)) {
         OPWELD_CHECK(held.store(output, element.index, element.column, element.inside));
       }
@@ -541,6 +580,7 @@ class ChainEmitter {
   std::int64_t block_rows_ = 0;
   ChainShares own_shares_;  // where none are kept for several kernels
   Dim rows_per_task_ = 0;
+  std::optional<CollectedRows> collected_;
   bool takes_shares_ = false;                // tasks have shares of equal size, not of whole tiles
   std::optional<std::int64_t> share_known_;  // of all tasks alike
   Expr column0_ = kNoExpr;                   // where columns are shared out
@@ -563,6 +603,7 @@ Expected<LoweredKernel> lower_chain(const Graph& group, const LowerOptions& opti
   OPWELD_CHECK(emitter.emit());
   LoweredKernel kernel = lowering.finish();
   kernel.rows_per_task = emitter.rows_per_task();
+  kernel.rows_per_weight = emitter.rows_per_weight();
   if (!options.draft) kernel.choices = emitter.choices();
   return kernel;
 }

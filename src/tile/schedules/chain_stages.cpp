@@ -19,18 +19,17 @@ class ChainFinder {
   explicit ChainFinder(const Graph& group) : group_(group) {}
 
   Expected<Chain> run() {
-    for (const auto& node : group_.nodes()) {
+    chain_.sort = find_row_sort(group_);
+    OPWELD_TRY(chain_.collection, find_row_collection(group_, chain_.sort.others));
+    for (const Node* node : chain_.collection.before) {
       OPWELD_TRY(const std::size_t stage, stage_of(*node));
       for (int i = 0; i < node->num_results(); ++i) stages_of_[node->result(i)] = stage;
       hold_operands(*node, stage);
     }
     if (chain_.stages.empty()) return fail("it has neither a matmul nor a reduction");
     collect_nodes();
-    for (const auto& output : group_.outputs()) {
-      const std::size_t stage = stages_of_[output.value];
-      if (stage == 0) return fail("an output is made by none of its stages");
-      chain_.stages[stage - 1].outputs.push_back(output.value);
-    }
+    for (const Value* value : chain_.collection.wanted) OPWELD_CHECK(add_wanted(value));
+    OPWELD_CHECK(check_experts());
     OPWELD_CHECK(check_rows());
     return std::move(chain_);
   }
@@ -43,7 +42,6 @@ class ChainFinder {
       if (operand != nullptr) latest = std::max(latest, stages_of_[operand]);
     }
     if (op_def(node).trait == FusionTrait::Contract) {
-      if (node.op() != "matmul") return fail("no chain holds a {}", node.op());
       if (latest < chain_.stages.size()) return fail("it has matmuls side by side");
       chain_.stages.push_back({.kind = ChainStage::Kind::Contract, .matmul = &node});
       return latest + 1;
@@ -65,6 +63,9 @@ class ChainFinder {
       chain_.stages.push_back({.kind = ChainStage::Kind::Row});
       return latest + 1;
     }
+    if (&node == chain_.sort.node) {
+      return latest == 0 ? Expected<std::size_t>(latest) : fail("it sorts by what a stage makes");
+    }
     if (!has_element_form(node) && !is_store(node) && node.op() != "constant") {
       return fail("operator '{}' has no element form", node.op());
     }
@@ -78,6 +79,38 @@ class ChainFinder {
     return matmul != nullptr && reduces_heads(reduction, *matmul->result());
   }
 
+  Status add_wanted(const Value* value) {
+    const std::size_t made = stages_of_[value];
+    if (made == 0) return fail("an output is made by none of its stages");
+    ChainStage& stage = chain_.stages[made - 1];
+    if (value != chain_.collection.rows) {
+      stage.outputs.push_back(value);
+      return {};
+    }
+    if (made != chain_.stages.size()) return fail("rows are looked up before the last stage");
+    stage.looked_up = value;
+    return {};
+  }
+
+  // Rows of experts are not those of the tokens, of which other stages would be.
+  Status check_experts() const {
+    const auto is_grouped = [](const ChainStage& stage) {
+      return stage.matmul != nullptr && stage.matmul->op() == "grouped_matmul";
+    };
+    const bool any = std::ranges::any_of(chain_.stages, is_grouped);
+    const bool sorts = chain_.sort.node != nullptr;
+    if (!any) return sorts ? fail("it sorts rows for no experts") : Status();
+    const Node* first = nullptr;
+    for (const ChainStage& stage : chain_.stages) {
+      if (!is_grouped(stage)) return fail("its stages have rows of tokens and rows of experts");
+      if (first == nullptr) first = stage.matmul;
+      if (stage.matmul->operand(2) != first->operand(2)) {
+        return fail("its experts have different rows");
+      }
+    }
+    return {};
+  }
+
   void hold_operands(const Node& node, std::size_t stage) {
     for (const Value* operand : node.operands()) {
       if (operand == nullptr) continue;
@@ -89,10 +122,10 @@ class ChainFinder {
   }
 
   void collect_nodes() {
-    for (const auto& node : group_.nodes()) {
+    for (const Node* node : chain_.collection.before) {
       const std::size_t made = stages_of_[node->result()];
       for (std::size_t stage = 1; stage <= chain_.stages.size(); ++stage) {
-        if (made == 0 || made == stage) chain_.stages[stage - 1].nodes.push_back(node.get());
+        if (made == 0 || made == stage) chain_.stages[stage - 1].nodes.push_back(node);
       }
     }
   }
@@ -103,7 +136,8 @@ class ChainFinder {
       // What a matmul makes may be stored behind views of its result.
       std::vector<const Value*> made = stage.held;
       if (stage.matmul != nullptr) {
-        if (stage.matmul->operand(1)->rank() != 2) return fail("weights have batch axes");
+        const int rank = stage.matmul->op() == "grouped_matmul" ? 3 : 2;
+        if (stage.matmul->operand(1)->rank() != rank) return fail("weights have batch axes");
         made.push_back(stage.matmul->result());
       } else if (stage.kind == ChainStage::Kind::Row) {
         made.insert(made.end(), stage.outputs.begin(), stage.outputs.end());

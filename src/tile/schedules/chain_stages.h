@@ -1,5 +1,6 @@
 // What a kernel of kind `chain` does one after the other with a block of rows: norms, matmuls, an
-// attention before them, and the pointwise work between them.
+// attention before them, and the pointwise work between them. Or the matmuls of experts, the rows
+// being those that chose one after those that chose another.
 #pragma once
 
 #include <span>
@@ -7,6 +8,8 @@
 
 #include "graph/graph.h"
 #include "support/expected.h"
+#include "tile/schedules/collected_rows.h"
+#include "tile/schedules/row_sort.h"
 
 namespace opweld::tile {
 
@@ -21,16 +24,21 @@ struct ChainStage {
   std::vector<const Value*> held = {};
   // Made here, and outputs of the group.
   std::vector<const Value*> outputs = {};
+  // Made here, and looked up when all rows are there.
+  const Value* looked_up = nullptr;
 };
 
 struct Chain {
   std::vector<ChainStage> stages;
   Dim rows;  // of every stage, leading axes merged
+  RowSort sort = {};              // before all stages,
+  RowCollection collection = {};  // and behind them
 };
 
 // Cuts the group where a matmul or the reductions of a norm need what another made; but reductions
 // of heads are of the stage whose matmul makes the heads. Fails, with the reason, where that is no
-// chain: matmuls side by side, stages over different rows, an operator that no stage can hold.
+// chain: matmuls side by side, stages over different rows, an operator that no stage can hold, rows
+// of experts beside others.
 Expected<Chain> find_chain(const Graph& group);
 
 // Rows of a tensor whose last axis is its columns.

@@ -36,19 +36,37 @@
 //     starts <- where each group starts, checked
 //     for each block of the depth, for g in groups with rows in the block:  as above, with b[g]
 //
+// Which rows are of which group may be sorted out by the kernel itself (see row_sort.h), and rows of
+// the result that are looked up are so by the last task of a block of columns to arrive (see
+// collected_rows.h):
+//
+//     keep order, counts <- sort of the rows by group
+//     ...
+//     arrive at the block of columns; the last:  for rows of the output:  y <- f(d[place[..]], ...)
+//
 // Reductions of rows, which tasks have some columns of, are put together by the last task of a
 // block of rows to arrive (see row_statistics.h).
+#include "tile/schedules/collected_rows.h"
 #include "tile/schedules/contract_task.h"
+#include "tile/schedules/row_sort.h"
 #include "tile/schedules/schedules.h"
 
 namespace opweld::tile {
 
 namespace {
 
+// What a kernel has beside its product.
+struct Beside {
+  RowSort sort;
+  std::optional<RowStatistics> statistics = {};
+  std::optional<CollectedRows> collected = {};
+};
+
 // Every task has a block of rows and a block of columns.
 Status emit_grid(GroupLowering& lowering, const Contraction& contraction, ContractTask& task,
-                 std::int64_t block_rows, RowStatistics* statistics) {
+                 std::int64_t block_rows, Beside& beside) {
   ProgramBuilder& program = lowering.program();
+  IndexMath& math = lowering.math();
   ContractTask::Place place;
   for (std::size_t axis = 0; axis < contraction.batch.size(); ++axis) {
     place.batch.push_back(lowering.grid(fmt::format("b{}", axis), contraction.batch[axis]));
@@ -56,13 +74,29 @@ Status emit_grid(GroupLowering& lowering, const Contraction& contraction, Contra
   // Bounds of groups are checked where nothing is computed, too; and a row of no columns has
   // statistics.
   const Dim least_rows = contraction.grouped ? 1 : 0;
-  const Dim least_columns = contraction.grouped || statistics != nullptr ? 1 : 0;
+  const Dim least_columns = contraction.grouped || beside.statistics ? 1 : 0;
+  const Dim rows = max(contraction.rows, least_rows);
   place.column0 = lowering.grid("n0", max(contraction.columns, least_columns), task.block_width());
-  place.row0 = lowering.grid("m0", max(contraction.rows, least_rows), block_rows);
+  place.row0 = lowering.grid("m0", rows, block_rows);
   place.row_count = program.min(program.sub(contraction.rows, place.row0), block_rows);
+  if (beside.sort.node != nullptr) {
+    ExprPool& exprs = program.exprs();
+    const auto is_zero = [&](Expr at) { return exprs.binary(ExprKind::Eq, at, math.constant(0)); };
+    OPWELD_CHECK(keep_sorted(
+        lowering, beside.sort,
+        exprs.binary(ExprKind::And, is_zero(place.column0), is_zero(place.row0))));
+  }
   OPWELD_CHECK(task.emit(place));
-  if (statistics == nullptr) return {};
-  return statistics->combine({place.batch, place.row0}, place.row_count);
+  if (beside.collected) {
+    lowering.elements().undefine(contraction.result);
+    const Expr left = program.sub(contraction.columns, place.column0);
+    return beside.collected->collect(
+        {math.div(place.column0, Dim(task.block_width())), place.column0,
+         program.min(left, task.block_width()), task.block_width()},
+        ceil_div(rows, Dim(block_rows)));
+  }
+  if (!beside.statistics) return {};
+  return beside.statistics->combine({place.batch, place.row0}, place.row_count);
 }
 
 }  // namespace
@@ -71,7 +105,13 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
                                        std::string name) {
   OPWELD_TRY(Contraction contraction, find_contraction(group));
   if (!is_float(contraction.result->dtype())) return fail("integer matmuls are run by a call");
-  OPWELD_TRY(RowReductions reductions, find_row_reductions(group, contraction));
+  Beside beside{find_row_sort(group)};
+  OPWELD_TRY(RowCollection collection, find_row_collection(group, beside.sort.others));
+  OPWELD_TRY(RowReductions reductions,
+             find_row_reductions(collection.before, collection.wanted, contraction));
+  if (collection.collects() && !reductions.reductions.empty()) {
+    return fail("it reduces rows and looks up others");
+  }
   GroupLowering lowering(group, options, std::move(name));
   ContractTask::Form form;
   form.on_matrix_unit = on_matrix_unit(contraction, options);
@@ -87,19 +127,25 @@ Expected<LoweredKernel> lower_contract(const Graph& group, const LowerOptions& o
                                form.on_matrix_unit};
   form.blocking = contract_blocking(*options.target, compute, sizes, options.blocking);
   form.known_rows = known_block_rows(contraction, form.blocking);
+  if (!reductions.reductions.empty()) {
+    beside.statistics.emplace(lowering, contraction, std::move(reductions), form.blocking);
+    form.statistics = &*beside.statistics;
+  }
+  const std::int64_t block_rows = form.blocking.rows;
+  const Dim block_width(form.blocking.columns / contraction.parts);
+  if (collection.collects()) {
+    beside.collected.emplace(lowering, std::move(collection),
+                             ceil_div(max(contraction.columns, Dim(1)), block_width));
+  }
   form.store = [&](const DomainOutput& output, const ContractElement& element) {
+    if (beside.collected && beside.collected->takes(output)) {
+      return beside.collected->store(output, element.index, element.inside);
+    }
     return element.next ? lowering.store_interleaved(output, element.index, *element.next)
                         : lowering.store(output, element.index, element.inside);
   };
-  std::optional<RowStatistics> statistics;
-  if (!reductions.reductions.empty()) {
-    statistics.emplace(lowering, contraction, std::move(reductions), form.blocking);
-    form.statistics = &*statistics;
-  }
-  const std::int64_t block_rows = form.blocking.rows;
-  RowStatistics* const wanted = form.statistics;
   ContractTask task(lowering, contraction, std::move(form));
-  OPWELD_CHECK(emit_grid(lowering, contraction, task, block_rows, wanted));
+  OPWELD_CHECK(emit_grid(lowering, contraction, task, block_rows, beside));
   LoweredKernel kernel = lowering.finish();
   if (!options.draft) {
     kernel.choices = {contract_class(contraction, sizes),

@@ -51,19 +51,43 @@ Expr RowGroups::emit_end(Expr group, Expr start, Expr bound) {
   return program.add(start, bound);
 }
 
-Status RowGroups::each_group(Expr first, Expr count, const Body& body) {
+Expr RowGroups::count_groups(const std::function<Expr(Expr start, Expr stop)>& counts) {
   ProgramBuilder& program = lowering_.program();
   ExprPool& exprs = program.exprs();
+  Expr total = kNoExpr;
+  program.serial("e", groups_, [&](Expr group) {
+    const Expr start = program.load(program.at(starts_, {group}));
+    const Expr stop = program.load(program.at(starts_, {program.add(group, 1)}));
+    const Expr one = exprs.select(counts(start, stop), exprs.integer(1), exprs.integer(0));
+    total = program.reduce(Combiner::Sum, one, group, "groups");
+  });
+  return total;
+}
+
+Status RowGroups::each_group(Expr first, Expr count, const Body& body) {
+  ProgramBuilder& program = lowering_.program();
+  IndexMath& math = lowering_.math();
+  ExprPool& exprs = program.exprs();
   const Expr end = program.add(first, count);
-  return lowering_.serial("g", groups_, [&](Expr group) -> Status {
+  const Expr before =
+      count_groups([&](Expr, Expr stop) { return exprs.binary(ExprKind::Le, stop, first); });
+  const Expr within = count_groups([&](Expr start, Expr stop) {
+    return exprs.binary(ExprKind::And, exprs.binary(ExprKind::Lt, start, end),
+                        exprs.binary(ExprKind::Lt, first, stop));
+  });
+  return lowering_.serial("g", within, groups_, [&](Expr step) -> Status {
+    const Expr group = program.map(program.add(before, step), "group");
+    math.set_bound(group, groups_);
     const Expr start = program.load(program.at(starts_, {group}));
     const Expr stop = program.load(program.at(starts_, {program.add(group, 1)}));
     const Expr from = program.map(exprs.binary(ExprKind::Max, start, first), "from");
     const Expr to = program.map(program.min(stop, end), "to");
     Status status;
+    // Not for an empty one between two others.
     program.when(exprs.binary(ExprKind::Lt, from, to), [&]() {
       const ElementBuilder::Scope scope(lowering_.elements());
-      status = body(group, from, program.map(program.sub(to, from), "rows"));
+      // No more than there are, which says to whoever counts the work how many they may be.
+      status = body(group, from, program.min(program.map(program.sub(to, from), "rows"), count));
     });
     return status;
   });

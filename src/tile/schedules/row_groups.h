@@ -2,9 +2,8 @@
 // owns a block of rows whatever groups they are in.
 //
 // Tasks are cut by rows, so the work of each is known from sizes alone, and threads share it evenly
-// however ragged the groups are; a group is found by its bounds, and an empty one costs a
-// comparison. Bounds are one number a group: for a task to walk all of them is little beside the
-// rows that it multiplies.
+// however ragged the groups are; a group is found by its bounds. Bounds are one number a group: for
+// a task to walk all of them is little beside the rows that it multiplies.
 #pragma once
 
 #include <functional>
@@ -31,6 +30,8 @@ class RowGroups {
   // Of group `group`, which starts at row `start`: checks its bound and returns the row it ends
   // before.
   Expr emit_end(Expr group, Expr start, Expr bound);
+  // How many groups there are for whose rows, from `start` to `stop`, the condition holds.
+  Expr count_groups(const std::function<Expr(Expr start, Expr stop)>& counts);
   std::string message(std::string_view fault) const;
 
   GroupLowering& lowering_;

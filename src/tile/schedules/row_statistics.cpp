@@ -43,21 +43,23 @@ bool has_same_rows(const DomainOutput& operand) {
 
 class Finder {
  public:
-  Finder(const Graph& group, Contraction& contraction) : group_(group), contraction_(contraction) {}
+  Finder(std::span<const Node* const> nodes, std::span<const Value* const> results,
+         Contraction& contraction)
+      : nodes_(nodes), results_(results), contraction_(contraction) {}
 
   Expected<RowReductions> run() {
     of_rows_.insert(contraction_.result);
-    for (const auto& node : group_.nodes()) OPWELD_CHECK(look_at(*node));
+    for (const Node* node : nodes_) OPWELD_CHECK(look_at(*node));
     std::vector<const Value*> wanted;
-    for (const Value* output : outputs_of(group_)) {
+    for (const Value* output : results_) {
       if (!of_statistics_.contains(output)) wanted.push_back(output);
     }
     for (const auto& reduction : found_.reductions) wanted.push_back(reduction.node->operand(0));
-    OPWELD_CHECK(find_results(nodes_of(group_), wanted, contraction_));
+    OPWELD_CHECK(find_results(nodes_, wanted, contraction_));
     if (found_.reductions.empty()) return std::move(found_);
     if (contraction_.head != 0) return fail("it reduces rows of which heads are stored");
     OPWELD_CHECK(split_off_operands());
-    for (const Value* output : outputs_of(group_)) {
+    for (const Value* output : results_) {
       if (of_statistics_.contains(output)) OPWELD_CHECK(add_output(output));
     }
     return std::move(found_);
@@ -114,7 +116,8 @@ class Finder {
     return {};
   }
 
-  const Graph& group_;
+  std::span<const Node* const> nodes_;
+  std::span<const Value* const> results_;
   Contraction& contraction_;
   RowReductions found_;
   std::set<const Value*> of_rows_;        // made of the matmul's result, element by element
@@ -123,8 +126,10 @@ class Finder {
 
 }  // namespace
 
-Expected<RowReductions> find_row_reductions(const Graph& group, Contraction& contraction) {
-  return Finder(group, contraction).run();
+Expected<RowReductions> find_row_reductions(std::span<const Node* const> nodes,
+                                            std::span<const Value* const> results,
+                                            Contraction& contraction) {
+  return Finder(nodes, results, contraction).run();
 }
 
 RowStatistics::RowStatistics(GroupLowering& lowering, const Contraction& contraction,

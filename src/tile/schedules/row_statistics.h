@@ -17,6 +17,7 @@
 // them, and rows are reduced as they would be there.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "tile/schedules/contract_blocking.h"
@@ -35,11 +36,13 @@ struct RowReductions {
   std::vector<DomainOutput> outputs;  // made of these; over one element for each row
 };
 
-// Finds the group's reductions of what its matmul makes, and where all other outputs are over the
-// matmul's result (find_results). Fails where the tiles of a matmul and its rows' statistics do not
+// Finds reductions of what the matmul makes, among nodes of a group of which `results` are wanted,
+// and where all other results are over the matmul's (find_results). Fails where the tiles of a matmul and its rows' statistics do not
 // give all of it: a reduction that needs another's result, an output that needs a statistic and
 // then the row again.
-Expected<RowReductions> find_row_reductions(const Graph& group, Contraction& contraction);
+Expected<RowReductions> find_row_reductions(std::span<const Node* const> nodes,
+                                            std::span<const Value* const> results,
+                                            Contraction& contraction);
 
 // What a task does for them.
 class RowStatistics {
