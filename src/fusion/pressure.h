@@ -19,7 +19,7 @@ struct Pressure {
   // Rows that a task takes through several stages, for each of which it goes through all weights; 0
   // where tasks are of another kind.
   Dim rows_per_task = 0;
-  // Of these, how many meet a weight while it passes by: all, or of experts those that chose one.
+  // What the rule for these goes by: the same, or of experts the tokens that each core has.
   Dim rows_per_weight = 0;
 
   // Bytes that must be on chip at once, against Target::on_chip_bytes: the buffers, and the vectors

@@ -45,8 +45,8 @@ struct LoweredKernel {
   std::vector<ConstantParam> constants;
   // Asked of a kernel that has its default sizes.
   BlockingChoices choices = {};
-  // Of a chain, how many rows a task takes through all its stages, and how many of these meet the
-  // same weights; 0 of others.
+  // Of a chain, how many rows a task takes through all its stages, and how many its cost goes by
+  // (Pressure); 0 of others.
   Dim rows_per_task = 0;
   Dim rows_per_weight = 0;
 };

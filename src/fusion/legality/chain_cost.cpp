@@ -17,8 +17,12 @@
 //
 //     rows * multiply seconds of a row >= kCover * weight bytes / bandwidth of a core
 //
-// which is linear in the rows of a task: a limit for known sizes, a plan's condition for others. Of
-// experts a task reads the weights of one, or of a few, and of its rows those count that chose it.
+// which is linear in the rows of a task: a limit for known sizes, a plan's condition for others.
+//
+// Of experts a task reads the weights that its rows chose. Rows stand expert after expert, so that
+// with E experts, of which each token chooses k, and T tokens for each of C cores a weight meets
+// k T C / E rows, or the k T of a task where there are more cores than experts. Tokens of a core are
+// what tasks of other chains have as rows, so that plans for few and for many go by one number.
 //
 // It is not asked of matmuls that kernels apart could not share out either: with as few columns as
 // a router of a mixture of experts has, one task goes through all weights in any case.
@@ -44,12 +48,17 @@ constexpr std::int64_t kMany = std::int64_t{1} << 16;
 
 // Of one task, in seconds.
 struct TaskTimes {
-  double weights = 0;   // to fetch all of them
+  double weights = 0;   // to fetch all of them, or those of an expert
   double each_row = 0;  // to compute
+  double met = 1;       // rows that meet a weight, for each row that the rule goes by
+  double most = 0;      // rows that a task may have
 
-  [[nodiscard]] double least_rows() const {
-    return std::max(1.0, std::ceil(kCover * weights / each_row));
-  }
+  [[nodiscard]] double least_rows() const { return std::max(1.0, std::ceil(least_met() / met)); }
+  // Whether any number of rows is enough.
+  [[nodiscard]] bool may_pay() const { return least_met() <= most; }
+
+ private:
+  [[nodiscard]] double least_met() const { return std::ceil(kCover * weights / each_row); }
 };
 
 // Rows of a task at the sizes that the plan is for.
@@ -60,6 +69,7 @@ double rows_of_plan(const Dim& rows, const PlanOptions& options) {
 
 // Whether the task has rows enough; where it has not, and would at larger sizes, that is told.
 bool has_enough(const Dim& rows, const TaskTimes& times, const PlanOptions& options) {
+  if (!times.may_pay()) return false;
   if (rows_of_plan(rows, options) >= times.least_rows()) return true;
   const bool when_larger = nominal_value(rows, kMany) >= times.least_rows();
   if (when_larger && options.on_more_rows_asked) {
@@ -95,6 +105,23 @@ bool has_no_weights_to_share_out(const Kernel& chain, const PlanOptions& options
   return alone && nominal_value(alone->pressure.tasks, kSmallest) <= 1;
 }
 
+// Rows that meet a weight, for each token of a core; 1 where a chain has no experts.
+double rows_met(const Kernel& chain, const Target& target) {
+  for (const Node* node : chain.nodes) {
+    if (node->op() != "grouped_matmul") continue;
+    const Node* const lookup = node->operand(0)->producer();
+    const bool looks_up = lookup != nullptr && lookup->op() == "gather";
+    const Dim& rows = node->operand(0)->shape()[0];
+    const Dim choices = looks_up ? floor_div(rows, lookup->operand(0)->shape()[0]) : Dim(1);
+    const auto chosen = static_cast<double>(choices.constant().value_or(1));
+    const auto experts = node->operand(1)->shape()[0].constant();
+    return chosen * std::min(1.0, static_cast<double>(target.cores) /
+                                      static_cast<double>(std::max<std::int64_t>(
+                                          1, experts.value_or(target.cores))));
+  }
+  return 1;
+}
+
 // Absent where nothing is known of the kernel, or nothing is computed, or it does not matter.
 std::optional<TaskTimes> times_of(const Kernel& kernel, const KernelEstimate& estimate,
                                   const PlanOptions& options) {
@@ -111,7 +138,8 @@ std::optional<TaskTimes> times_of(const Kernel& kernel, const KernelEstimate& es
   if (!cost || cost->compute_seconds <= 0) return std::nullopt;
   const double rounds = std::ceil(work->tasks / target.cores);
   return TaskTimes{weight_seconds(*work, options.model_weight_bytes, target) / rounds,
-                   cost->compute_seconds / rounds / static_cast<double>(*rows)};
+                   cost->compute_seconds / rounds / static_cast<double>(*rows),
+                   rows_met(kernel, target), nominal_value(estimate.pressure.rows_per_task, kMany)};
 }
 
 }  // namespace
@@ -122,10 +150,10 @@ Legality check_chain_cost(const MergeCandidate& candidate, const KernelEstimate&
   if (kernel.pressure.rows_per_task == Dim(0)) return std::nullopt;
   const auto times = times_of(candidate.merged, kernel, options);
   if (!times) return std::nullopt;
-  const Dim& met = kernel.pressure.rows_per_weight;
-  if (has_enough(met, *times, options)) return std::nullopt;
-  const double rows = rows_of_plan(met, options);
-  const bool when_larger = nominal_value(met, kMany) >= times->least_rows();
+  const Dim& asked = kernel.pressure.rows_per_weight;
+  if (has_enough(asked, *times, options)) return std::nullopt;
+  const double rows = rows_of_plan(asked, options);
+  const bool when_larger = times->may_pay() && nominal_value(asked, kMany) >= times->least_rows();
   constexpr double kMicro = 1e6;
   return Refusal{
       ReasonCode::Cost,
@@ -133,7 +161,7 @@ Legality check_chain_cost(const MergeCandidate& candidate, const KernelEstimate&
           "each task would go through all weights, {:.0f} us, and with {}{:.0f} rows multiply "
           "for {:.0f} us; {:.0f} rows pay{}",
           times->weights * kMicro, when_larger ? "as few as " : "", rows,
-          rows * times->each_row * kMicro, times->least_rows(),
+          rows * times->met * times->each_row * kMicro, times->least_rows(),
           when_larger ? "; where there are as many, another plan is run" : ""),
       when_larger};
 }

@@ -123,11 +123,13 @@ class ChainEmitter {
     return min(rows_per_task_, attention ? attention->queries : chain_.rows);
   }
 
-  // Of these, how many meet a matrix while it passes by: no more than chose its expert.
+  // Or of experts, tokens of a core.
   [[nodiscard]] Dim rows_per_weight() const {
     if (!is_of_experts()) return rows_per_task();
-    const Dim& experts = plans_.front().contraction.b->shape()[0];
-    return min(rows_per_task(), ceil_div(chain_.rows, max(experts, Dim(1))));
+    const Node* const lookup = plans_.front().contraction.a->producer();
+    const bool looks_up = lookup != nullptr && lookup->op() == "gather";
+    const Dim tokens = looks_up ? lookup->operand(0)->shape()[0] : chain_.rows;
+    return ceil_div(tokens, Dim(lowering_.options().target->cores));
   }
 
   Status emit() {
