@@ -22,7 +22,10 @@ nb::object make_type(const char* name, const char* doc, const nb::tuple& bases) 
 void raise(const Error& error) {
   const bool usage = error.kind == ErrorKind::Usage;
   const nb::object type = exception_type(usage ? "UsageError" : "Error");
-  PyErr_SetString(type.ptr(), error.message.c_str());
+  // A message may quote a file whose names are no UTF-8.
+  const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
+      error.message.data(), static_cast<Py_ssize_t>(error.message.size()), "replace"));
+  if (message.is_valid()) PyErr_SetObject(type.ptr(), message.ptr());
   throw nb::python_error();
 }
 

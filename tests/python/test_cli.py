@@ -241,6 +241,20 @@ def external_model(folder: Path) -> Path:
     return path
 
 
+def test_names_that_are_no_utf_8(tmp_path: Path) -> None:
+    """ONNX's names are; a file may hold any bytes."""
+    model = tmp_path / "names.onnx"
+    named = small_model().SerializeToString()
+    model.write_bytes(named.replace(b"normalise", b"norm\xff\xfeise").replace(b"ids", b"i\xffs"))
+    for verb in ("info", "verify", "explain", "bench"):
+        command = [str(opweld_path()), verb, str(model), "--json"]
+        result = subprocess.run(command, capture_output=True, timeout=SECONDS)
+        assert result.returncode == 0, (verb, result.stderr)
+        assert json.loads(result.stdout.decode())
+    model.write_bytes(named.replace(b"Softmax", b"Soft\xffax"))
+    assert "normalise" in refused(1, "run", model)
+
+
 def test_weights_that_are_missing_or_cut_off(tmp_path: Path) -> None:
     path = external_model(tmp_path)
     weights = tmp_path / "weights"

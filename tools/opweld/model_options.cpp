@@ -65,10 +65,11 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--dump-after", options.dump_after,
                      "Print the result of a pass to standard error: graph, plan, tile programs or "
                      "assembly");
-  CLI::Option* const tune = command.add_flag(
-      "--tune", options.tune,
-      "First measure block sizes for the kernels that have a choice, at the sizes of this call, and "
-      "keep what is faster for all later ones; progress on standard error");
+  CLI::Option* const tune =
+      command.add_flag("--tune", options.tune,
+                       "First measure block sizes for the kernels that have a choice, at the sizes "
+                       "of this call, and "
+                       "keep what is faster for all later ones; progress on standard error");
   command
       .add_option("--tune-seconds", options.tune_seconds,
                   "With --tune: measure for so long at most; repeat to go on")

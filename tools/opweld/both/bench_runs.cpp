@@ -141,7 +141,7 @@ class Bench : BenchArguments {
                  memory_json(subject.executable, tensors, contestant.single_launch));
       json["tuning"] = subject.tuning[version];
       if (profile) json["profile"] = profile_json(plan, stats);
-      fmt::print("{}\n", json.dump());
+      fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
       return {};
     }
     fmt::print(

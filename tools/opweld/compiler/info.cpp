@@ -30,7 +30,7 @@ void print_json(const ModelInfo& info) {
   for (const auto& each : info.unsupported) {
     json["unsupported"].push_back({{"op", each.op}, {"count", each.count}, {"why", each.why}});
   }
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace

@@ -77,7 +77,8 @@ struct VerifyCommand : VerifyArguments {
         check_model(graph, fused, unfused,
                     {model.target, model.numerics == "strict", model.single_launch}, tensors));
     if (model.json) {
-      fmt::print("{}\n", to_json(check).dump());
+      fmt::print("{}\n",
+                 to_json(check).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
       print(check);
     }
