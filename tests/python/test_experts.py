@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from bench.models.moe_layer import Mixture, moe_models
 from bench.opweld_command import FUSION_LEVELS, opweld_path, run_model
+from tests.python.torch_helpers import Compiled, assert_same, floats
 
 WIDTH, INNER, EXPERTS = 16, 24, 5
 
@@ -307,6 +308,32 @@ def test_no_tokens_give_no_rows(models: dict[str, Path], name: str) -> None:
     x = np.zeros((1, 0, WIDTH), np.float32)
     for level in FUSION_LEVELS:
         assert run_model(models[name], {"x": x}, f"--fusion={level}")["y"].shape == (1, 0, WIDTH)
+
+
+# Of one token axes fall away, and a trace spells products otherwise than of several.
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 2), (3, 1)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gathered",
+        "gathered once",
+        "gathered, einsum",
+        "gathered, einsum of three",
+        "batched",
+        "einsum",
+        "repeated",
+    ],
+)
+def test_a_step_of_decoding_computes_what_eager_mode_does(
+    name: str, sizes: tuple[int, int]
+) -> None:
+    torch.manual_seed(3)
+    module = MODULES[name]().eval()
+    compiled = Compiled(module, dynamic=False)
+    with torch.no_grad():
+        for seed in range(2):
+            x = floats(*sizes, WIDTH, seed=seed)
+            assert_same(compiled(x), module(x))
 
 
 @pytest.mark.parametrize("name", MODULES)

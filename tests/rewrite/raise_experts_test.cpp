@@ -132,6 +132,34 @@ TEST(RaiseExperts, AllChoicesInOneProductOfSomethingElseStay) {
             0);
 }
 
+// A token's row that is cut into one for each choice is not that row once for each.
+TEST(RaiseExperts, RowsThatAreCutAmongChoicesStay) {
+  const auto grouped = [](const std::string& from, const std::string& to) {
+    std::string text = experts_text({.share = "gathered"});
+    EXPECT_NE(text.find(from), std::string::npos) << text;
+    const Raised raised = raise(text.replace(text.find(from), from.size(), to));
+    EXPECT_EQ(raised.notes.size(), 1U);
+    return count_of(raised.graph, "grouped_matmul");
+  };
+  // What the experts read.
+  EXPECT_EQ(
+      grouped(fmt::format("    %rows = expand(%lifted) {{shape = <t, 2, 1, {}>}}\n", kExpertWidth),
+              fmt::format("    %negative = neg(%x)\n"
+                          "    %both = concat(%x, %negative) {{axis = 1}}\n"
+                          "    %rows = reshape(%both) {{shape = <t, 2, 1, {}>}}\n",
+                          kExpertWidth)),
+      0);
+  // What a product by the matrices of all choices gives, in an order that is none of those known.
+  EXPECT_EQ(grouped("    %gu = matmul(%rows, %mgu) @\"gate_up\"\n",
+                    fmt::format("    %tgu = transpose(%mgu) {{permutation = [0, 2, 3, 1]}}\n"
+                                "    %agu = reshape(%tgu) {{shape = <t, {0}, {1}>}}\n"
+                                "    %xgu = reshape(%x) {{shape = <t, 1, {0}>}}\n"
+                                "    %pgu = matmul(%xgu, %agu) @\"gate_up\"\n"
+                                "    %gu = reshape(%pgu) {{shape = <t, 2, 1, {2}>}}\n",
+                                kExpertWidth, 4 * kExpertInner, 2 * kExpertInner)),
+            0);
+}
+
 TEST(RaiseExperts, EverySpellingOfAnExpert) {
   for (const std::string expert : {"gated", "gate_up", "relu", "biases"}) {
     for (const std::string share : {"select", "slots"}) {

@@ -58,7 +58,13 @@ class Choices : public ProgramWriter {
     return columns.constant() ? std::optional(columns) : std::nullopt;
   }
 
-  // x [tokens.., N], if the value is its rows, each k times.
+  // x [tokens.., N] of so many columns, if the value is its rows, once or each k times. A row of k
+  // N elements that is cut into one of N for each choice is none.
+  Value* tokens_behind(Value* value, const Dim& columns) const {
+    Value* const x = tokens_behind(value);
+    return x != nullptr && x->shape().back() == columns ? x : nullptr;
+  }
+
   Value* tokens_behind(Value* value) const {
     // With one choice a token has as many rows before as behind the experts.
     if (indices_->shape().back() == Dim(1) && reads_matrices(value)) return nullptr;
@@ -160,12 +166,12 @@ class Choices : public ProgramWriter {
     if (op == "slice") return visit_slice(*node);
     if (op == "reshape" && columns_of(node->operand(0)) == columns_of(value)) {
       // Of tokens, it is their rows that are reshaped.
-      if (Value* const x = tokens_behind(value)) return token(x);
+      if (Value* const x = tokens_behind(value, *columns_of(value))) return token(x);
       return visit(node->operand(0));
     }
     if (op == "gather" && is_only_element(*node)) return visit(node->operand(0));
     if (const auto constants = gathered(value, 2)) return add_constants({*constants}, false);
-    if (Value* const x = tokens_behind(value)) return token(x);
+    if (Value* const x = tokens_behind(value, *columns_of(value))) return token(x);
     return fail("{} is not computed row by row", quoted(*node));
   }
 
@@ -289,7 +295,8 @@ class Choices : public ProgramWriter {
       }
       const auto constants = gathered(matrix, 3);
       if (!constants || !keeps_last_axes(matrix, **constants)) continue;
-      OPWELD_TRY(const ExpertOperand left, visit_row(row));
+      const Shape& stored = (*constants)->shape();
+      OPWELD_TRY(const ExpertOperand left, visit_row(row, stored[is_transposed ? 2 : 1]));
       const ExpertOperand right = add_constants({*constants}, true);
       program_.constants.back().is_transposed = is_transposed;
       program_.nodes.push_back(node.result()->producer());
@@ -304,8 +311,8 @@ class Choices : public ProgramWriter {
            of[of.size() - 2] == constants.shape()[1];
   }
 
-  Expected<ExpertOperand> visit_row(Value* row) {
-    if (Value* const x = tokens_behind(row)) return token(x);
+  Expected<ExpertOperand> visit_row(Value* row, const Dim& columns) {
+    if (Value* const x = tokens_behind(row, columns)) return token(x);
     return visit(row);
   }
 
