@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,23 @@ class GatheredEinsum(nn.Module):
         gate, up = h.chunk(2, dim=-1)
         h = F.silu(gate) * up
         h = torch.einsum("beck,bek->bec", self.w2[chosen], h) + self.b2[chosen]
+        return torch.einsum("bec,be->bc", h, weights).reshape(hidden_states.shape)
+
+
+class GatheredEinsumTurned(GatheredEinsum):
+    """The same with matrices [in, out]."""
+
+    def __init__(self, k: int = 2) -> None:
+        super().__init__(k)
+        self.w1 = nn.Parameter(torch.randn(EXPERTS, WIDTH, 2 * INNER) / 4)
+        self.w2 = nn.Parameter(torch.randn(EXPERTS, INNER, WIDTH) / 4)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """[batch, length, width] to the same."""
+        x = hidden_states.view(-1, WIDTH)
+        weights, chosen = torch.topk(F.softmax(self.gate(x), dim=-1), self.k, dim=-1)
+        gate, up = torch.einsum("bekc,bk->bec", self.w1[chosen], x).chunk(2, dim=-1)
+        h = torch.einsum("beck,bec->bek", self.w2[chosen], F.silu(gate) * up)
         return torch.einsum("bec,be->bc", h, weights).reshape(hidden_states.shape)
 
 
@@ -313,22 +331,24 @@ def test_no_tokens_give_no_rows(models: dict[str, Path], name: str) -> None:
 # Of one token axes fall away, and a trace spells products otherwise than of several.
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 2), (3, 1)])
 @pytest.mark.parametrize(
-    "name",
+    "make",
     [
-        "gathered",
-        "gathered once",
-        "gathered, einsum",
-        "gathered, einsum of three",
-        "batched",
-        "einsum",
-        "repeated",
+        Gathered,
+        lambda: Gathered(k=1),
+        GatheredEinsum,
+        lambda: GatheredEinsum(k=3),
+        GatheredEinsumTurned,
+        lambda: GatheredEinsumTurned(k=3),
+        Batched,
+        Einsum,
+        Repeated,
     ],
 )
 def test_a_step_of_decoding_computes_what_eager_mode_does(
-    name: str, sizes: tuple[int, int]
+    make: Callable[[], nn.Module], sizes: tuple[int, int]
 ) -> None:
     torch.manual_seed(3)
-    module = MODULES[name]().eval()
+    module = make().eval()
     compiled = Compiled(module, dynamic=False)
     with torch.no_grad():
         for seed in range(2):
