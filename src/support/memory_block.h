@@ -18,8 +18,8 @@ inline constexpr std::size_t kBlockAlignment = 64;
 // stay empty. Where huge pages cannot be had the block is an ordinary one.
 std::shared_ptr<std::byte> allocate_block(std::size_t bytes);
 
-// The same for what does not stay: weights on their way to how a kernel reads them. It takes no more
-// than it needs, and every page of it is the system's again as soon as the last owner lets go.
+// The same for what does not stay: weights on their way to how a kernel reads them. It takes no
+// more than it needs, and every page of it is the system's again as soon as the last owner lets go.
 std::shared_ptr<std::byte> allocate_passing_block(std::size_t bytes);
 
 }  // namespace opweld

@@ -40,7 +40,8 @@ void forget_peak() {
 class Layers {
  public:
   explicit Layers(int layers)
-      : layers_(layers), bytes_(layers * kMatricesOfLayer * kMatrixBytes),
+      : layers_(layers),
+        bytes_(layers * kMatricesOfLayer * kMatrixBytes),
         block_(allocate_block(static_cast<std::size_t>(bytes_))) {
     auto* const elements = reinterpret_cast<float*>(block_.get());
     for (std::int64_t i = 0; i < bytes_ / 4; ++i) {
@@ -56,8 +57,8 @@ class Layers {
     Builder build(graph);
     std::int64_t at = 0;
     const auto projected = [&](Value* rows) {
-      Value* const weights = build.constant(
-          Tensor::borrow(DType::F32, {kWidth, kWidth}, block_.get() + at, block_));
+      Value* const weights =
+          build.constant(Tensor::borrow(DType::F32, {kWidth, kWidth}, block_.get() + at, block_));
       at += kMatrixBytes;
       return build.binary("matmul", rows, build.transpose(weights, {1, 0}));
     };

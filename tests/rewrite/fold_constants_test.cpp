@@ -82,9 +82,10 @@ TEST(FoldConstants, FoldsTransposes) {
   for (const char* type : {"f32", "f16"}) {
     for (const char* sizes : {"3, 50, 20", "3, 500, 33"}) {
       for (const char* permutation : {"0, 2, 1", "2, 1, 0", "1, 0, 2"}) {
-        expect_folded(fmt::format("%x = constant {{value = {}[{}] random 1}}\n"
-                                  "%y = transpose(%x) {{permutation = [{}]}}",
-                                  type, sizes, permutation));
+        expect_folded(
+            fmt::format("%x = constant {{value = {}[{}] random 1}}\n"
+                        "%y = transpose(%x) {{permutation = [{}]}}",
+                        type, sizes, permutation));
       }
     }
   }

@@ -34,8 +34,8 @@ TEST(Weights, SwapsOfMatrixAxesAreKnown) {
   EXPECT_TRUE(swaps_matrix_axes({1, 0}));
   EXPECT_TRUE(swaps_matrix_axes({0, 2, 1}));
   EXPECT_TRUE(swaps_matrix_axes({0, 1, 3, 2}));
-  for (const Ints& other : {Ints{}, Ints{0}, Ints{0, 1}, Ints{1, 0, 2}, Ints{2, 1, 0}, Ints{1, 2, 0},
-                            Ints{1, 0, 3, 2}}) {
+  for (const Ints& other : {Ints{}, Ints{0}, Ints{0, 1}, Ints{1, 0, 2}, Ints{2, 1, 0},
+                            Ints{1, 2, 0}, Ints{1, 0, 3, 2}}) {
     EXPECT_FALSE(swaps_matrix_axes(other));
   }
 }
