@@ -235,6 +235,18 @@ TEST(HeadRows, SoftmaxOfEachHead) {
   for (const std::int64_t s : kLengths) group.check({{"b", 2}, {"s", s}});
 }
 
+// Blocks of whole heads and panels would have too many columns.
+TEST(HeadRows, RefusedWhereTheyHardlyEverEndWithPanels) {
+  RotaryHeads p;
+  p.head = 134;
+  p.heads = 48;
+  p.key_heads = 8;
+  p.pairs = 67;
+  p.head_norm = HeadNorm::Rms;
+  EXPECT_THAT(GroupRunner(rotary_heads(p), KernelKind::Chain).error(),
+              HasSubstr("whole heads of 134 columns are too much for a block"));
+}
+
 TEST(HeadRows, RefusedWhereTheyAreNoneOfOneSize) {
   const auto error = [](const std::string& rest) {
     return GroupRunner(with_heads(rest), KernelKind::Chain).error();

@@ -418,11 +418,14 @@ class ChainEmitter {
     return blocking;
   }
 
-  // Those of the blocking, or whole heads and panels where heads are reduced.
+  // Those of the blocking, or whole heads and panels where heads are reduced: as many as end
+  // together, or all that there are.
   static std::int64_t columns_of_block(const StagePlan& plan, const ContractBlocking& blocking) {
     if (!plan.head_rows) return blocking.columns;
-    const std::int64_t whole = std::lcm(plan.head_rows->head, std::int64_t{blocking.tile_columns});
-    return (blocking.columns + whole - 1) / whole * whole;
+    const Dim panel(blocking.tile_columns);
+    const Dim whole(std::lcm(plan.head_rows->head, std::int64_t{blocking.tile_columns}));
+    const Dim& all = plan.contraction.columns;
+    return *min(round_up(Dim(blocking.columns), whole), round_up(all, panel)).constant();
   }
 
   static ContractSizes sizes_of(const StagePlan& plan, const Dim& rows) {

@@ -208,24 +208,40 @@ class HeadRowsFinder {
     return {};
   }
 
-  // Where what is joined along the head begins and ends.
+  // Where what is joined along the head begins and ends, be it joined of what was joined before.
   std::vector<std::int64_t> cuts_of(const HeadSegment& place,
                                     const std::set<const Node*>& needed) const {
     std::set<std::int64_t> cuts = {0, heads_.head};
-    for (const Node* node : needed) {
-      if (node->op() != "concat" || !made_.contains(node->result()) || !place.head_axis) continue;
-      const std::int64_t rank = node->result()->rank();
-      const std::int64_t given = node->attributes().integer("axis");
-      const auto axis = static_cast<std::size_t>(given < 0 ? given + rank : given);
-      if (axis != *place.head_axis || node->result()->shape()[axis] != Dim(heads_.head)) continue;
-      std::int64_t end = 0;
-      for (const Value* part : node->operands()) {
-        end += part->shape()[axis].constant().value_or(0);
-        cuts.insert(std::min(end, heads_.head));
-      }
+    if (place.head_axis) {
+      std::set<const Value*> seen;
+      add_cuts(place.outputs.front().value, *place.head_axis, 0, needed, seen, cuts);
     }
     if (cuts.size() > kMostCuts) return {0, heads_.head};
     return {cuts.begin(), cuts.end()};
+  }
+
+  // Of a value whose first element on the axis is the head's element `start`.
+  void add_cuts(const Value* value, std::size_t axis, std::int64_t start,
+                const std::set<const Node*>& needed, std::set<const Value*>& seen,
+                std::set<std::int64_t>& cuts) const {
+    const Node* const node = value->producer();
+    if (node == nullptr || !needed.contains(node) || !seen.insert(value).second) return;
+    if (node->op() == "concat") {
+      const std::int64_t given = node->attributes().integer("axis");
+      const std::int64_t joined = given < 0 ? given + value->rank() : given;
+      if (joined != static_cast<std::int64_t>(axis)) return;
+      std::int64_t end = start;
+      for (const Value* part : node->operands()) {
+        add_cuts(part, axis, end, needed, seen, cuts);
+        end += part->shape()[axis].constant().value_or(0);
+        cuts.insert(std::min(end, heads_.head));
+      }
+    } else if (op_def(*node).trait == FusionTrait::Pointwise) {
+      for (const Value* operand : node->operands()) {
+        if (operand == nullptr || operand->shape() != value->shape()) continue;
+        add_cuts(operand, axis, start, needed, seen, cuts);
+      }
+    }
   }
 
   std::span<const Node* const> nodes_;
