@@ -87,25 +87,20 @@ class _Partitioner:
         working = {
             self.round_of[node] for node in self.compiled if node.target not in views_in_torch.VIEWS
         }
-        self.compiled = {
-            node
-            for node in self.compiled
-            if self.round_of[node] in working and not self._is_kept_part(node)
-        }
+        self.compiled = {node for node in self.compiled if self.round_of[node] in working}
+        for node in reversed(self.nodes):
+            if node in self.compiled and self._is_kept_part(node):
+                self.compiled.remove(node)
 
     def _is_kept_part(self, node: Node) -> bool:
-        if node.target is not aten.slice.Tensor or not node.users:
+        """Of what an attention reads, and read by nothing that is compiled."""
+        leaves = node.users and not any(user in self.compiled for user in node.users)
+        if node.target not in views_in_torch.VIEWS or not leaves:
             return False
-        whole = node.args[0]
-        return (
-            all(user.op == "output" for user in node.users)
-            and whole in self.compiled
-            and any(
-                user.target is aten._scaled_dot_product_flash_attention_for_cpu.default
-                and whole in user.args[1:3]
-                for user in whole.users
-            )
-        )
+        whole = node
+        while whole.target in views_in_torch.VIEWS:
+            whole = whole.args[0]
+        return whole in self.compiled and _is_attended(whole)
 
     def _rounds(self, saved: set[Node]) -> list[Round]:
         rounds = [Round() for _ in range(max(self.round_of.values(), default=0) + 1)]
@@ -155,6 +150,25 @@ class _Partitioner:
         if is_host(operand) and not is_getitem(operand):
             return 0 if _free_symbols(operand) <= self.given else mine + 1
         return mine + 1
+
+
+# What an attention reads keys and values through.
+_THROUGH = {*views_in_torch.VIEWS, aten._unsafe_view.default, aten.clone.default}
+
+
+def _is_attended(value: Node) -> bool:
+    """Whether an attention reads it as keys or values, behind views or repeated."""
+    seen = {value}
+    pending = [value]
+    while pending:
+        for user in (each := pending.pop()).users:
+            if user.target is aten._scaled_dot_product_flash_attention_for_cpu.default:
+                if each in user.args[1:3]:
+                    return True
+            elif user.target in _THROUGH and user not in seen:
+                seen.add(user)
+                pending.append(user)
+    return False
 
 
 def _free_symbols(node: Node) -> set[str]:

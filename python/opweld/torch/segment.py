@@ -314,11 +314,18 @@ class SegmentBuilder:
         matters = any(
             user.op == "output"
             or "as_strided" in str(user.target)
-            or (user.target in VIEWS and any(each.op == "output" for each in user.users))
+            or (user.target in VIEWS and _is_seen(user))
             for user in node.users
             if user not in self.inside
         )
         return memory_order(traced(node)) if matters else None
+
+
+def _is_seen(view: Node) -> bool:
+    """Whether a view leaves the graph, or one of it."""
+    return any(
+        user.op == "output" or (user.target in VIEWS and _is_seen(user)) for user in view.users
+    )
 
 
 def _flat(value: object) -> list[object]:

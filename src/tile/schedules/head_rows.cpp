@@ -326,7 +326,6 @@ class HeadRowsEmitter {
         const Dim length(result.cuts[cut + 1] - result.cuts[cut]);
         OPWELD_CHECK(lowering_.vector("j", length, 1, [&](Expr lane) {
           const Expr element = math_.add(lane, start);
-          if (element != lane) math_.set_bound(element, head_);  // that of the lane is less
           const Index place = index_behind(math_, result.place, row, math_.add(first, element));
           return lowering_.store(result.place.outputs.front(), place);
         }));
