@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ops/stored_weights.h"
+#include "support/pointer_map.h"
 
 namespace opweld {
 
@@ -149,8 +150,8 @@ std::vector<const Node*> named_operators(const Kernel& kernel) {
 
 Graph extract_group(const Kernel& kernel) {
   Graph group(kernel.name);
-  std::map<const Value*, Value*> copies;
-  for (Value* input : kernel.inputs) copies[input] = group.add_input("", input->type());
+  PointerMap<Value, Value*> copies;
+  for (const Value* input : kernel.inputs) copies[input] = group.add_input("", input->type());
   for (const Value* constant : kernel.constants) {
     const Node* node = constant->producer();
     copies[constant] =
@@ -158,6 +159,7 @@ Graph extract_group(const Kernel& kernel) {
   }
   for (const Node* node : kernel.nodes) {
     std::vector<Value*> operands;
+    operands.reserve(node->operands().size());
     for (const Value* operand : node->operands()) {
       operands.push_back(operand == nullptr ? nullptr : copies.at(operand));
     }

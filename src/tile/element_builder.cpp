@@ -30,10 +30,10 @@ Expected<Expr> ElementBuilder::element(const Value* value, std::span<const Expr>
 }
 
 std::optional<Expr> ElementBuilder::emitted(const Value* value, std::span<const Expr> index) const {
-  const auto newest = newest_.find(value);
-  if (newest == newest_.end()) return std::nullopt;
-  for (std::size_t i = newest->second; i != kNone; i = emitted_[i].previous) {
-    const Emitted& known = emitted_[i];
+  const std::size_t* const newest = newest_.find(value);
+  if (newest == nullptr) return std::nullopt;
+  for (std::size_t i = *newest; i != 0; i = emitted_[i - 1].previous) {
+    const Emitted& known = emitted_[i - 1];
     const std::span<const Expr> at(indices_.data() + known.index_begin, known.index_size);
     if (known.where == where_ && std::ranges::equal(at, index)) return known.element;
   }
@@ -41,16 +41,16 @@ std::optional<Expr> ElementBuilder::emitted(const Value* value, std::span<const 
 }
 
 void ElementBuilder::remember(const Value* value, std::span<const Expr> index, Expr element) {
-  std::size_t& newest = newest_.try_emplace(value, kNone).first->second;
+  std::size_t& newest = newest_[value];
   emitted_.push_back({value, indices_.size(), index.size(), where_, element, newest});
   indices_.insert(indices_.end(), index.begin(), index.end());
-  newest = emitted_.size() - 1;
+  newest = emitted_.size();
 }
 
 void ElementBuilder::forget_after(std::size_t count) {
   while (emitted_.size() > count) {
     const Emitted& last = emitted_.back();
-    newest_.at(last.value) = last.previous;
+    newest_[last.value] = last.previous;
     indices_.resize(last.index_begin);
     emitted_.pop_back();
   }
@@ -58,16 +58,15 @@ void ElementBuilder::forget_after(std::size_t count) {
 
 Expected<Expr> ElementBuilder::compute(const Value* value, std::span<const Expr> index) {
   // What a schedule has at hand is of this row, and a prefetch is for another.
-  if (const auto found = definitions_.find(value); found != definitions_.end() && !prefetched_) {
-    const Expr defined = found->second(index);
+  const Definition* const definition = definitions_.find(value);
+  if (definition != nullptr && *definition != nullptr && !prefetched_) {
+    const Expr defined = (*definition)(index);
     if (defined == kNoExpr) {
       return fail("the group reads a computed value in another order than it is computed");
     }
     return defined;
   }
-  if (const auto found = params_.find(value); found != params_.end()) {
-    return load(found->second, value->shape(), index);
-  }
+  if (has_param(value)) return load(param_of(value), value->shape(), index);
   const Node* node = value->producer();
   if (node == nullptr)
     return fail("the group reads '{}', which is not among its inputs", value->name());
@@ -86,14 +85,23 @@ Index ElementBuilder::broadcast_index(const Value* operand, std::span<const Expr
   return result;
 }
 
+Expected<Expr> ElementBuilder::broadcast_element(const Value* operand,
+                                                 std::span<const Expr> index) {
+  const bool repeats =
+      operand->shape().size() != index.size() ||
+      std::ranges::any_of(operand->shape(), [](const Dim& size) { return size.constant() == 1; });
+  return repeats ? element(operand, broadcast_index(operand, index)) : element(operand, index);
+}
+
 Expected<Expr> ElementBuilder::pointwise(const Node& node, std::span<const Expr> index) {
   std::vector<Expr> arguments;
+  arguments.reserve(node.operands().size());
   for (const Value* operand : node.operands()) {
     if (operand == nullptr) {
       arguments.push_back(kNoExpr);
       continue;
     }
-    OPWELD_TRY(const Expr argument, element(operand, broadcast_index(operand, index)));
+    OPWELD_TRY(const Expr argument, broadcast_element(operand, index));
     arguments.push_back(argument);
   }
   const OpContext context{node.operands(), node.attributes()};
@@ -163,7 +171,7 @@ Expected<Expr> ElementBuilder::view(const Node& node, std::span<const Expr> inde
   if (node.op() == "reshape" || node.op() == "transpose" || node.op() == "slice") {
     return element(operand, index_into_operand(node, index));
   }
-  if (node.op() == "expand") return element(operand, broadcast_index(operand, index));
+  if (node.op() == "expand") return broadcast_element(operand, index);
   if (node.op() == "tile") {
     Index inner(index.begin(), index.end());
     for (std::size_t axis = 0; axis < inner.size(); ++axis) {

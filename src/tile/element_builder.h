@@ -8,16 +8,15 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
 #include "support/expected.h"
+#include "support/pointer_map.h"
 #include "tile/index_math.h"
 #include "tile/program_builder.h"
 
@@ -37,13 +36,16 @@ class ElementBuilder {
 
   // The value is read from (or written to) this param, laid out densely by its shape.
   void bind_param(const Value* value, int param) { params_[value] = param; }
-  void unbind_param(const Value* value) { params_.erase(value); }
-  [[nodiscard]] bool has_param(const Value* value) const { return params_.contains(value); }
-  [[nodiscard]] int param_of(const Value* value) const { return params_.at(value); }
+  void unbind_param(const Value* value) { params_[value].reset(); }
+  [[nodiscard]] bool has_param(const Value* value) const {
+    const std::optional<int>* const param = params_.find(value);
+    return param != nullptr && param->has_value();
+  }
+  [[nodiscard]] int param_of(const Value* value) const { return *params_.at(value); }
   void define(const Value* value, Definition definition) {
     definitions_[value] = std::move(definition);
   }
-  void undefine(const Value* value) { definitions_.erase(value); }
+  void undefine(const Value* value) { definitions_[value] = nullptr; }
 
   // The element of `value` at `index` (one i64 expression per axis), in compute_dtype(value dtype).
   // Fails when an operator of the group has no element form here.
@@ -82,8 +84,8 @@ class ElementBuilder {
   [[nodiscard]] ExprPool& pool() { return program_.exprs(); }
 
  private:
-  // An element that was emitted. Its index is among indices_, and the one before it of the same
-  // value at `previous`.
+  // An element that was emitted. Its index is among indices_; `previous` is the place, from 1, of
+  // the one before it of the same value.
   struct Emitted {
     const Value* value;
     std::size_t index_begin;
@@ -92,13 +94,14 @@ class ElementBuilder {
     Expr element;
     std::size_t previous;
   };
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   [[nodiscard]] std::optional<Expr> emitted(const Value* value, std::span<const Expr> index) const;
   void remember(const Value* value, std::span<const Expr> index, Expr element);
   void forget_after(std::size_t count);
 
   Expected<Expr> compute(const Value* value, std::span<const Expr> index);
+  // Of an operand that broadcasts into a result that is asked for at `index`.
+  Expected<Expr> broadcast_element(const Value* operand, std::span<const Expr> index);
   Expected<Expr> pointwise(const Node& node, std::span<const Expr> index);
   Expected<Expr> view(const Node& node, std::span<const Expr> index);
   Expected<Expr> concat(const Node& node, std::span<const Expr> index);
@@ -124,12 +127,13 @@ class ElementBuilder {
     Expr column;
     Expr row;
   };
-  std::optional<Prefetched> prefetched_;  // while prefetch() is under way
-  std::map<const Value*, int> params_;
-  std::map<const Value*, Definition> definitions_;
+  std::optional<Prefetched> prefetched_;          // while prefetch() is under way
+  PointerMap<Value, std::optional<int>> params_;  // absent: not any more
+  PointerMap<Value, Definition> definitions_;     // null: likewise
   std::vector<Emitted> emitted_;
   std::vector<Expr> indices_;
-  std::unordered_map<const Value*, std::size_t> newest_;  // of the value's elements in emitted_
+  // Of each value's elements in emitted_, the one that came last, from 1; 0: none is left.
+  PointerMap<Value, std::size_t> newest_;
 };
 
 // Where the element at `index` of a reshape's or transpose's operand stands in its result.

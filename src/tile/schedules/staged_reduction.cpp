@@ -13,7 +13,7 @@
 namespace opweld::tile {
 
 int StagedReduction::level(const Value* value) {
-  if (const auto found = levels_.find(value); found != levels_.end()) return found->second;
+  if (const int* const found = levels_.find(value)) return *found;
   int result = 0;
   if (is_staged(value)) {
     const Node* node = value->producer();
@@ -103,7 +103,7 @@ Expected<StagedReduction> StagedReduction::analyze(std::span<const Node* const> 
     } else if (!has_element_form(*node) && !is_store(*node) && node->op() != "constant") {
       return fail("operator '{}' has no element form", node->op());
     }
-    stages.nodes_.insert(node);
+    stages.nodes_[node] = true;
   }
   if (stages.reductions_.empty()) return fail("it has no reduction");
   OPWELD_CHECK(stages.classify(results));
@@ -115,11 +115,9 @@ Expected<StagedReduction> StagedReduction::analyze(std::span<const Node* const> 
 // In loads: a value that costs no more than about one is computed again rather than kept.
 double StagedReduction::recompute_cost(const Value* value) const {
   // Once for each value: what is read twice, all the way up, would double the work at every step.
-  if (const auto known = recompute_costs_.find(value); known != recompute_costs_.end()) {
-    return known->second;
-  }
+  if (const double* const known = recompute_costs_.find(value)) return *known;
   const double cost = computed_recompute_cost(value);
-  recompute_costs_.emplace(value, cost);
+  recompute_costs_[value] = cost;
   return cost;
 }
 
@@ -161,9 +159,8 @@ std::vector<const Value*> StagedReduction::values_to_keep(int stage) const {
   for (const Value* value : computed) {
     const bool read_later =
         std::any_of(value->uses().begin(), value->uses().end(), [&](const Use& use) {
-          const auto reader = levels_.find(use.node->result());
-          return reader != levels_.end() && reader->second > stage &&
-                 !is_staged_reduction(*use.node);
+          const int* const reader = levels_.find(use.node->result());
+          return reader != nullptr && *reader > stage && !is_staged_reduction(*use.node);
         });
     if (read_later && value->shape() == domain_ && recompute_cost(value) > kWorthKeeping) {
       kept.push_back(value);

@@ -7,12 +7,11 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <vector>
 
+#include "support/pointer_map.h"
 #include "tile/schedules/group_lowering.h"
 
 namespace opweld::tile {
@@ -81,12 +80,12 @@ class StagedReduction {
 
   Shape domain_;
   std::vector<bool> reduced_;
-  std::set<const Node*> nodes_;
+  PointerMap<Node, bool> nodes_;  // true of all
   std::vector<const Node*> reductions_;
   std::vector<DomainOutput> full_outputs_;
   std::vector<RowOutput> row_outputs_;
-  std::map<const Value*, int> levels_;
-  mutable std::map<const Value*, double> recompute_costs_;  // those that are known
+  PointerMap<Value, int> levels_;
+  mutable PointerMap<Value, double> recompute_costs_;  // those that are known
   int last_level_ = 0;
 };
 
