@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/op.h"
+#include "support/pointer_map.h"
 #include "tile/lower.h"
 
 namespace opweld::tile {
@@ -32,47 +33,63 @@ bool is_of(const std::vector<std::optional<TensorType>>& types, const Node& node
   });
 }
 
-// Copies the body's nodes in front of the node, to read what the node reads; returns what they
-// make.
-std::vector<Value*> inlined(const Graph& body, Graph& group, Node& node) {
-  std::unordered_map<const Value*, Value*> copies;
+using Copies = PointerMap<Value, Value*>;
+
+// Appends what the node is in one graph to another.
+Node& copy_into(Graph& graph, const Node& node, const Source& source, Copies& copies) {
+  std::vector<Value*> operands;
+  operands.reserve(node.operands().size());
+  for (const Value* operand : node.operands()) {
+    operands.push_back(operand == nullptr ? nullptr : copies.at(operand));
+  }
+  std::vector<TensorType> types;
+  types.reserve(static_cast<std::size_t>(node.num_results()));
+  for (int i = 0; i < node.num_results(); ++i) types.push_back(node.result(i)->type());
+  Node* const copy =
+      graph.add_node(node.op(), std::move(operands), node.attributes(), std::move(types), source);
+  for (int i = 0; i < node.num_results(); ++i) {
+    copy->result(i)->set_contents(node.result(i)->contents());
+    copies[node.result(i)] = copy->result(i);
+  }
+  return *copy;
+}
+
+// Appends the body's nodes instead of the node.
+void inline_into(Graph& graph, const Node& node, const Graph& body, Copies& copies) {
+  Copies inside;
   std::size_t input = 0;
-  for (Value* operand : node.operands()) {
-    if (operand != nullptr) copies.emplace(body.inputs()[input++], operand);
+  for (const Value* operand : node.operands()) {
+    if (operand != nullptr) inside[body.inputs()[input++]] = copies.at(operand);
   }
-  for (const auto& each : body.nodes()) {
-    std::vector<Value*> operands;
-    operands.reserve(each->operands().size());
-    for (const Value* operand : each->operands()) {
-      operands.push_back(operand == nullptr ? nullptr : copies.at(operand));
-    }
-    std::vector<TensorType> types;
-    for (int i = 0; i < each->num_results(); ++i) types.push_back(each->result(i)->type());
-    const Node* copy = group.add_node(each->op(), std::move(operands), each->attributes(),
-                                      std::move(types), node.source(), &node);
-    for (int i = 0; i < each->num_results(); ++i) {
-      copy->result(i)->set_contents(each->result(i)->contents());
-      copies.emplace(each->result(i), copy->result(i));
-    }
+  for (const auto& each : body.nodes()) copy_into(graph, *each, node.source(), inside);
+  for (int i = 0; i < node.num_results(); ++i) {
+    copies[node.result(i)] = inside.at(body.outputs()[static_cast<std::size_t>(i)].value);
   }
-  std::vector<Value*> results;
-  for (const Graph::Output& output : body.outputs()) results.push_back(copies.at(output.value));
-  return results;
 }
 
 }  // namespace
 
-Status Expansions::expand(Graph& group) {
-  for (Node* node : group.nodes_in_order()) {
-    if (op_def(*node).body == nullptr || has_contents(*node)) continue;
-    OPWELD_TRY(const Body* const body, body_of(*node));
-    const std::vector<Value*> replacements = inlined(body->graph, group, *node);
-    for (int i = 0; i < node->num_results(); ++i) {
-      group.replace_all_uses(node->result(i), replacements[static_cast<std::size_t>(i)]);
-    }
-    group.erase(node);
+Expected<Graph> Expansions::expanded(const Graph& group) {
+  Graph primitives(group.name());
+  Copies copies;
+  for (const Value* input : group.inputs()) {
+    Value* const copy = primitives.add_input(input->name(), input->type());
+    copy->set_contents(input->contents());
+    copies[input] = copy;
   }
-  return expand_composites(group);  // those that are left
+  for (const auto& node : group.nodes()) {
+    if (op_def(*node).body == nullptr || has_contents(*node)) {
+      copy_into(primitives, *node, node->source(), copies);
+    } else {
+      OPWELD_TRY(const Body* const body, body_of(*node));
+      inline_into(primitives, *node, body->graph, copies);
+    }
+  }
+  for (const Graph::Output& output : group.outputs()) {
+    primitives.add_output(output.name, copies.at(output.value));
+  }
+  OPWELD_CHECK(expand_composites(primitives));  // those that are left
+  return primitives;
 }
 
 Expected<const Expansions::Body*> Expansions::body_of(const Node& node) {

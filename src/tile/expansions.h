@@ -19,8 +19,9 @@ namespace opweld::tile {
 
 class Expansions {
  public:
-  // Until there are no composite operators left.
-  Status expand(Graph& group);
+  // The group without composite operators, and with operators over a few elements written out
+  // (expand_composites). Names of nodes stay, their ids do not.
+  Expected<Graph> expanded(const Graph& group);
 
  private:
   // A node's body as a graph whose inputs are the node's operands, those left out that are absent.

@@ -63,9 +63,12 @@ Expected<LoweredKernel> lower(const Graph& group, KernelKind kind, const LowerOp
     return op_def(*node).body != nullptr || chooses_few(*node) || combines_few(*node);
   });
   if (is_expanded) return lower_primitives(group, kind, options, std::move(name));
+  if (options.memory != nullptr) {
+    OPWELD_TRY(const Graph primitives, options.memory->expansions.expanded(group));
+    return lower_primitives(primitives, kind, options, std::move(name));
+  }
   Graph primitives = group.clone();
-  OPWELD_CHECK(options.memory != nullptr ? options.memory->expansions.expand(primitives)
-                                         : expand_composites(primitives));
+  OPWELD_CHECK(expand_composites(primitives));
   return lower_primitives(primitives, kind, options, std::move(name));
 }
 

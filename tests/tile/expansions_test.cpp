@@ -40,10 +40,10 @@ TEST(Expansions, MakeTheNodesThatBodiesMake) {
     SCOPED_TRACE(when);
     Graph anew = group_of(kNorms);
     ASSERT_TRUE(expand_composites(anew));
-    Graph remembered = group_of(kNorms);
-    ASSERT_TRUE(expansions.expand(remembered));
-    ASSERT_TRUE(opweld::verify(remembered));
-    EXPECT_EQ(to_text(remembered), to_text(anew));
+    const auto remembered = expansions.expanded(group_of(kNorms));
+    ASSERT_TRUE(remembered);
+    ASSERT_TRUE(opweld::verify(*remembered));
+    EXPECT_EQ(to_text(*remembered), to_text(anew));
     EXPECT_THAT(to_text(anew), ::testing::Not(::testing::HasSubstr("_norm")));
   }
 }
@@ -56,8 +56,10 @@ TEST(Expansions, KeepWhatNodesAreCalled) {
       return %y as "y"
     })");
     group.nodes().front()->set_source({name, "Softmax", "layers.0"});
-    ASSERT_TRUE(expansions.expand(group));
-    for (const auto& node : group.nodes()) EXPECT_EQ(node->source().name, name);
+    const auto expanded = expansions.expanded(group);
+    ASSERT_TRUE(expanded);
+    EXPECT_GT(expanded->num_nodes(), 1U);
+    for (const auto& node : expanded->nodes()) EXPECT_EQ(node->source().name, name);
   }
 }
 
@@ -72,9 +74,9 @@ TEST(Expansions, KeepWhatIsKnownOfContents) {
       return %y as "y"
     }})",
                                          first);
-    Graph group = group_of(text);
-    ASSERT_TRUE(expansions.expand(group));
-    const auto& contents = group.outputs().front().value->contents();
+    const auto expanded = expansions.expanded(group_of(text));
+    ASSERT_TRUE(expanded);
+    const auto& contents = expanded->outputs().front().value->contents();
     ASSERT_TRUE(contents);
     EXPECT_THAT(*contents, ::testing::ElementsAre(Dim(first), Dim(first + 1)));
   }
