@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
+#include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,8 +25,22 @@ constexpr OpFamily* kFamilies[] = {
     tile_ops,       top_k_ops,          transpose_ops,  trigonometry_ops,
 };
 
+// By the first and the last letters: planning looks operators up by the million.
+struct NameHash {
+  std::size_t operator()(std::string_view name) const noexcept {
+    constexpr std::uint64_t kMultiplier = 0x9e3779b97f4a7c15;
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+    const std::size_t some = std::min(name.size(), sizeof first);
+    std::memcpy(&first, name.data(), some);
+    std::memcpy(&last, name.data() + name.size() - some, some);
+    const std::uint64_t mixed = (first * kMultiplier ^ last) * kMultiplier;
+    return static_cast<std::size_t>(mixed >> 32 ^ name.size());
+  }
+};
+
 struct Registry {
-  std::unordered_map<std::string_view, const OpDef*> by_name;
+  std::unordered_map<std::string_view, const OpDef*, NameHash> by_name;
   std::vector<const OpDef*> sorted;
 };
 

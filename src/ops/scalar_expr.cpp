@@ -342,20 +342,26 @@ Expr ExprPool::rebuild(ExprNode node, const Expr (&arguments)[3]) {
 }
 
 std::vector<Expr> reachable_exprs(const ExprPool& pool, Expr root) {
-  // Arguments have smaller indices, so the largest one that is pending is needed by none that is
-  // yet to come. Pools are larger than most expressions in them.
+  if (pool[root].num_arguments == 0) return {root};
+  // Arguments have smaller indices, so the largest one that is needed is needed by none that is yet
+  // to come. Pools are larger than most expressions in them: a word is passed over at once.
+  constexpr std::size_t kBits = 64;
+  const auto last = static_cast<std::size_t>(root);
+  std::vector<std::uint64_t> needed(last / kBits + 1);
+  const auto need = [&needed](Expr expr) {
+    const auto index = static_cast<std::size_t>(expr);
+    needed[index / kBits] |= std::uint64_t{1} << (index % kBits);
+  };
+  need(root);
   std::vector<Expr> order;
-  std::vector<Expr> pending = {root};  // a heap
-  while (!pending.empty()) {
-    std::pop_heap(pending.begin(), pending.end());
-    const Expr next = pending.back();
-    pending.pop_back();
-    if (!order.empty() && order.back() == next) continue;  // it is needed twice
-    order.push_back(next);
-    const ExprNode& node = pool[next];
-    for (int i = 0; i < node.num_arguments; ++i) {
-      pending.push_back(node.arguments[i]);
-      std::push_heap(pending.begin(), pending.end());
+  for (std::size_t word = needed.size(); word-- > 0;) {
+    for (std::uint64_t left = needed[word]; left != 0;) {
+      const auto bit = kBits - 1 - static_cast<std::size_t>(std::countl_zero(left));
+      const auto next = static_cast<Expr>(word * kBits + bit);
+      order.push_back(next);
+      const ExprNode& node = pool[next];
+      for (int i = 0; i < node.num_arguments; ++i) need(node.arguments[i]);
+      left = needed[word] & ((std::uint64_t{1} << bit) - 1);
     }
   }
   std::reverse(order.begin(), order.end());
