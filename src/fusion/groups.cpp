@@ -123,6 +123,7 @@ void Groups::begin(Group& group, Node& node) {
   group.kind = kind_of(node);
   group.only_views = is_strided_view(node);
   group.only_maps = group.only_views || node.op() == "concat";
+  group.is_asked = true;
   for (const Node* each : group.nodes) place_of(each).group = &group;
 }
 

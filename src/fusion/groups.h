@@ -19,6 +19,7 @@ struct Group {
   std::vector<Node*> nodes;  // in topological order
   bool only_views = false;   // strided views alone
   bool only_maps = false;    // strided views and concats alone
+  bool is_asked = true;      // a schedule serves it, or it is a single node (foreseen.h)
 
   [[nodiscard]] bool only_aliases() const;
   [[nodiscard]] IndexMaps index_maps() const;

@@ -2,6 +2,7 @@
 
 #include "fusion/boundary.h"
 #include "fusion/cost.h"
+#include "fusion/foreseen.h"
 
 namespace opweld {
 
@@ -79,13 +80,21 @@ Legality Merging::check_and_merge(Group& producer, Group& consumer, const Value*
                                loss->bytes_saved, loss->flops_added)};
   }
   if (Legality refusal = check_candidate(candidate, options_)) return refusal;
-  const bool asks =
-      asking == Asking::Always || (asking == Asking::OfChains && kind == KernelKind::Chain);
+  const bool asks = asking == Asking::Always ||
+                    (asking == Asking::OfChains && kind == KernelKind::Chain) ||
+                    (asking == Asking::Unforeseen && !is_foreseen(candidate, options_));
   if (asks) {
     if (Legality refusal = check_kernel(candidate, options_)) return refusal;
   }
   groups_.merge(producer, consumer, kind, candidate.merged.nodes);
+  consumer.is_asked = asks;
   return std::nullopt;
+}
+
+void Merging::begin_anew() {
+  groups_.dissolve(groups_.in_order());
+  refusals_.clear();
+  flops_added_.clear();
 }
 
 }  // namespace opweld

@@ -20,9 +20,10 @@ class Merging {
 
   [[nodiscard]] Groups& groups() { return groups_; }
 
-  // Whether schedules are asked about every kernel on the way to a larger one, or about chains
-  // alone, or are taken to serve them all. Then it is for the caller to ask about what comes out.
-  enum class Asking : std::uint8_t { Always, OfChains, Never };
+  // Whether schedules are asked about every kernel on the way to a larger one, or about those of
+  // which it is not foreseen that they are served (foreseen.h), or about chains alone, or are taken
+  // to serve them all. Then it is for the caller to ask about what comes out.
+  enum class Asking : std::uint8_t { Always, Unforeseen, OfChains, Never };
 
   // Which of a node's edges are tried, and how.
   struct Scope {
@@ -50,6 +51,9 @@ class Merging {
   [[nodiscard]] const std::map<Edge, Refusal>& refusals() const { return refusals_; }
   // What merging them would compute more than once, as the two stood when they were last asked.
   [[nodiscard]] const std::map<Edge, Dim>& flops_added() const { return flops_added_; }
+  // Every node in a group of its own again, and nothing known of any edge.
+  void begin_anew();
+
   void set_refusal(const Edge& edge, Refusal refusal) { refusals_[edge] = std::move(refusal); }
 
  private:

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "fusion/cost.h"
+#include "fusion/search_memory.h"
 
 namespace opweld {
 
@@ -78,6 +79,8 @@ void leave_one_out(std::vector<Version>& versions) {
 
 Expected<std::vector<FusionPlan>> plan_versions(const Graph& graph, PlanOptions options) {
   std::vector<Version> versions;
+  SearchMemory memory;
+  options.memory = &memory;
   std::int64_t from_rows = 0;
   for (std::size_t tries = 1; tries == 1 || from_rows > 0; ++tries) {
     const double granted = kAlike * static_cast<double>(from_rows);

@@ -6,11 +6,13 @@
 #include <map>
 
 #include "fusion/cost.h"
+#include "fusion/foreseen.h"
 #include "fusion/group_cost.h"
 #include "fusion/legality/legality.h"
 #include "fusion/merging.h"
 #include "fusion/recompute.h"
 #include "fusion/search.h"
+#include "fusion/search_memory.h"
 #include "fusion/siblings.h"
 #include "fusion/statistics.h"
 #include "ops/stored_weights.h"
@@ -43,9 +45,11 @@ class Planner {
   // what rules say of rows is noted.
   PlanOptions counting(PlanOptions options) {
     options.model_weight_bytes = static_cast<double>(stored_weight_bytes(graph_));
-    options.on_more_rows_asked = [this](std::int64_t rows) {
+    if (options.memory == nullptr) options.memory = &own_memory_;
+    options.on_rows_asked = [this, memory = options.memory](std::int64_t rows, bool granted) {
+      if (memory->comparing != nullptr) memory->comparing->compared(rows, granted);
       const bool is_fewest = more_from_rows_ == 0 || rows < more_from_rows_;
-      if (is_fewest) more_from_rows_ = rows;
+      if (!granted && is_fewest) more_from_rows_ = rows;
     };
     if (!options.oracle) return options;
     options.oracle = [this, oracle = std::move(options.oracle)](const Kernel& kernel) {
@@ -56,10 +60,14 @@ class Planner {
   }
 
   void merge(FusionPlan& plan) {
-    for (Node* node : graph_.nodes_in_order()) {
-      if (groups_.has(node)) merging_.join_producers(*node, {});
+    const bool searches = options_.level == FusionLevel::Auto && options_.search && options_.oracle;
+    merge_greedily(searches ? Merging::Asking::Unforeseen : Merging::Asking::Always);
+    if (!searches) return;
+    if (!all_are_as_foreseen()) {
+      merging_.begin_anew();
+      more_from_rows_ = 0;
+      merge_greedily(Merging::Asking::Always);
     }
-    if (options_.level != FusionLevel::Auto || !options_.search || !options_.oracle) return;
     plan.search.greedy_seconds = total_seconds();
     const SearchOutcome outcome = search_regions(graph_, options_, merging_, asked_);
     plan.search.regions = outcome.regions;
@@ -70,6 +78,22 @@ class Planner {
     plan.search.seconds = changed ? total_seconds() : plan.search.greedy_seconds;
     plan.search.statistics = merge_statistics(graph_, options_, merging_);
     plan.search.questions = asked_;
+  }
+
+  void merge_greedily(Merging::Asking asking) {
+    Merging::Scope scope;
+    scope.asking = asking;
+    for (Node* node : graph_.nodes_in_order()) {
+      if (groups_.has(node)) merging_.join_producers(*node, scope);
+    }
+  }
+
+  // Whether schedules serve the kernels that they were not asked about. What is asked here is asked
+  // for the costs anyway.
+  bool all_are_as_foreseen() {
+    return std::ranges::all_of(groups_.in_order(), [this](const Group* group) {
+      return group->is_asked || is_as_foreseen(*group, options_);
+    });
   }
 
   double total_seconds() {
@@ -191,7 +215,8 @@ class Planner {
     return opweld::flops_added(*groups_.group_of(edge.first), *groups_.group_of(edge.second));
   }
 
-  std::int64_t asked_ = 0;  // of the oracle
+  SearchMemory own_memory_;  // where the caller keeps none
+  std::int64_t asked_ = 0;   // of the oracle
   std::int64_t more_from_rows_ = 0;
   const Graph& graph_;
   const PlanOptions options_;

@@ -16,6 +16,8 @@
 
 namespace opweld {
 
+struct SearchMemory;
+
 struct PlanOptions {
   FusionLevel level = FusionLevel::Auto;
   RuleSet rules = RuleSet::Full;
@@ -30,9 +32,12 @@ struct PlanOptions {
   // many, as far as there can be. What that asks of the sizes becomes the plan's conditions. 0: as
   // few as there can be; that plan is for any sizes.
   double rows_granted = 0;
-  // Told of each chain that is refused for having too few rows, though larger sizes give it enough,
-  // how many that are.
-  std::function<void(std::int64_t rows)> on_more_rows_asked;
+  // Told of each chain that asks for so many rows, which larger sizes give it and smaller ones do
+  // not, whether they are granted; where not, the chain is refused.
+  std::function<void(std::int64_t rows, bool granted)> on_rows_asked;
+  // What was found out in planning the same graph for other sizes; null: all of it is found out
+  // anew.
+  SearchMemory* memory = nullptr;
   // Look for a better plan than the greedy one.
   bool search = true;
   // How many questions that may ask the oracle: so many, and so many for each node. Questions are

@@ -10,6 +10,7 @@
 #include "fusion/boundary.h"
 #include "fusion/group_cost.h"
 #include "fusion/region_bound.h"
+#include "fusion/search_memory.h"
 #include "fusion/structure.h"
 
 namespace opweld {
@@ -87,12 +88,7 @@ class Region {
     return key;
   }
 
-  // Which edges are kept apart, by the places of their ends among the nodes, and how schedules were
-  // asked: the same for all regions that are alike.
-  struct Cut {
-    std::vector<std::pair<std::int32_t, std::int32_t>> apart;
-    Merging::Asking asking = Merging::Asking::Always;
-  };
+  using Cut = SearchMemory::Cut;
 
   // Leaves the best cut in place; nothing where that is as it was before.
   std::optional<Cut> improve() {
@@ -308,6 +304,7 @@ class RegionSearch {
       : graph_(graph),
         options_(options),
         merging_(merging),
+        memory_(*options.memory),
         costs_(options),
         asked_(asked),
         left_(options.search_questions +
@@ -323,100 +320,149 @@ class RegionSearch {
   }
 
  private:
-  // A region, and what it has in common with those that are alike.
-  struct Found {
-    Region region;
-    Structures::Key key;
-  };
+  using Prospect = SearchMemory::Prospect;
 
-  struct Prospect {
+  struct Candidate {
     std::size_t place;  // among the edges
-    Structures::Key key;
-    double gain;
-    std::int64_t questions;  // if it is the first of its kind
+    Prospect prospect;
   };
 
   // In the graph's order. Where there are more than can be asked about, those from which most is to
   // be had for a question.
   std::vector<Edge> worth_a_look() {
     const std::vector<Edge> edges = refused_edges(graph_, merging_);
-    std::vector<Prospect> prospects;
+    std::vector<Candidate> candidates;
     for (std::size_t place = 0; place < edges.size(); ++place) {
-      auto found = region_at(edges[place]);
-      if (!found) continue;
-      const double gain = found->region.possible_gain();
-      if (gain <= 0) continue;
-      prospects.push_back({place, std::move(found->key), gain, found->region.questions()});
+      if (const auto prospect = prospect_at(edges[place])) candidates.push_back({place, *prospect});
     }
-    choose(prospects);
+    choose(candidates);
     std::vector<Edge> chosen;
-    chosen.reserve(prospects.size());
-    for (const Prospect& each : prospects) chosen.push_back(edges[each.place]);
+    chosen.reserve(candidates.size());
+    for (const Candidate& each : candidates) chosen.push_back(edges[each.place]);
     return chosen;
   }
 
-  void choose(std::vector<Prospect>& prospects) {
-    const auto gain = [](const Prospect& each) {
-      return each.gain / static_cast<double>(each.questions);
+  void choose(std::vector<Candidate>& candidates) {
+    const auto gain = [](const Candidate& each) {
+      return each.prospect.gain / static_cast<double>(each.prospect.questions);
     };
-    std::ranges::stable_sort(prospects, std::greater(), gain);
+    std::ranges::stable_sort(candidates, std::greater(), gain);
     std::int64_t left = left_;
-    std::unordered_set<Structures::Key, StructureHash> paid;
-    const auto is_too_much = [&](const Prospect& each) {
-      if (left <= 0) return !paid.contains(each.key) && !outcomes_.contains(each.key);
-      if (!outcomes_.contains(each.key) && paid.insert(each.key).second) left -= each.questions;
+    std::unordered_set<std::size_t> paid;
+    const auto is_too_much = [&](const Candidate& each) {
+      const auto& [most, questions, likeness] = each.prospect;
+      if (left <= 0) return !paid.contains(likeness) && !outcomes_.contains(likeness);
+      if (!outcomes_.contains(likeness) && paid.insert(likeness).second) left -= questions;
       return false;
     };
-    outcome_.passed_over += static_cast<int>(std::erase_if(prospects, is_too_much));
-    std::ranges::sort(prospects, {}, &Prospect::place);
+    outcome_.passed_over += static_cast<int>(std::erase_if(candidates, is_too_much));
+    std::ranges::sort(candidates, {}, &Candidate::place);
   }
 
-  // Nothing where the two are one kernel by now, or known to be no better in any other way.
-  std::optional<Found> region_at(const Edge& edge) {
+  // Nothing where the two are one kernel by now, or can be no better in any other way, or are known
+  // not to be.
+  std::optional<Prospect> prospect_at(const Edge& edge) {
     Groups& groups = merging_.groups();
-    const Group* const producer = groups.group_of(edge.first);
-    const Group* const consumer = groups.group_of(edge.second);
-    if (producer == consumer) return std::nullopt;
-    const std::size_t nodes = producer->nodes.size() + consumer->nodes.size();
+    const Group& producer = *groups.group_of(edge.first);
+    const Group& consumer = *groups.group_of(edge.second);
+    if (&producer == &consumer) return std::nullopt;
+    const std::size_t nodes = producer.nodes.size() + consumer.nodes.size();
     if (nodes > kMaxNodes || nodes == 2) return std::nullopt;
+    const auto [known, is_new] = memory_.prospects.try_emplace(key_of(producer, consumer, edge));
+    if (is_new) known->second = prospect_of(edge);
+    const Prospect& prospect = known->second;
+    if (prospect.gain <= 0) return std::nullopt;
+    const auto outcome = outcomes_.find(prospect.likeness);
+    if (outcome != outcomes_.end() && !outcome->second) return std::nullopt;
+    return prospect;
+  }
+
+  static NodeKey key_of(const Group& producer, const Group& consumer, const Edge& edge) {
+    NodeKey key;
+    key.reserve(producer.nodes.size() + consumer.nodes.size() + 5);
+    key.push_back(static_cast<std::uintptr_t>(producer.kind));
+    append_to(key, producer.nodes);
+    key.push_back(0);
+    key.push_back(static_cast<std::uintptr_t>(consumer.kind));
+    append_to(key, consumer.nodes);
+    key.push_back(0);
+    append_to(key, std::vector{edge.first, edge.second});
+    return key;
+  }
+
+  Prospect prospect_of(const Edge& edge) {
     Region region(options_, merging_, costs_, edge);
-    Structures::Key key = region.key(structures_);
-    const auto known = outcomes_.find(key);
-    if (known != outcomes_.end() && !known->second) return std::nullopt;
-    return Found{std::move(region), std::move(key)};
+    Prospect prospect;
+    prospect.gain = region.possible_gain();
+    if (prospect.gain <= 0) return prospect;
+    prospect.questions = region.questions();
+    const std::size_t next = memory_.likenesses.size();
+    prospect.likeness =
+        memory_.likenesses.try_emplace(region.key(memory_.structures), next).first->second;
+    memory_.outcomes.resize(memory_.likenesses.size());
+    return prospect;
   }
 
   void look_at(const Edge& edge) {
-    auto found = region_at(edge);
-    if (!found || found->region.possible_gain() <= 0) return;
-    const auto known = outcomes_.find(found->key);
-    if (known != outcomes_.end()) {
-      ++outcome_.regions;
-      outcome_.improved += found->region.repeat(*known->second) ? 1 : 0;
-      return;
-    }
-    if (left_ <= 0) {
+    const auto prospect = prospect_at(edge);
+    if (!prospect) return;
+    const auto known = outcomes_.find(prospect->likeness);
+    if (known == outcomes_.end() && left_ <= 0) {
       ++outcome_.passed_over;
       return;
     }
-    const std::int64_t asked_before = asked_;
-    std::optional<Region::Cut> cut = found->region.improve();
-    left_ -= asked_ - asked_before;
     ++outcome_.regions;
-    outcome_.improved += cut ? 1 : 0;
-    outcomes_.emplace(std::move(found->key), std::move(cut));
+    Region region(options_, merging_, costs_, edge);
+    if (known != outcomes_.end()) {
+      outcome_.improved += region.repeat(*known->second) ? 1 : 0;
+      return;
+    }
+    std::optional<Region::Cut>& outcome = outcomes_[prospect->likeness];
+    if (const auto* const remembered = remembered_of(prospect->likeness)) {
+      // As many questions count as it took: so the other plan says no more and no less is to be
+      // looked at.
+      left_ -= remembered->questions;
+      const auto refused = remembered->rows.fewest_refused();
+      if (refused) options_.on_rows_asked(*refused, false);
+      outcome = remembered->cut;
+      outcome_.improved += outcome && region.repeat(*outcome) ? 1 : 0;
+      return;
+    }
+    region.possible_gain();
+    outcome = improved(region, prospect->likeness);
+    outcome_.improved += outcome ? 1 : 0;
+  }
+
+  // What another plan came to, where it holds for this one.
+  [[nodiscard]] const SearchMemory::Outcome* remembered_of(std::size_t likeness) const {
+    const auto& outcomes = memory_.outcomes[likeness];
+    const auto found = std::ranges::find_if(outcomes, [this](const SearchMemory::Outcome& each) {
+      return each.rows.contains(options_.rows_granted);
+    });
+    return found == outcomes.end() ? nullptr : &*found;
+  }
+
+  std::optional<Region::Cut> improved(Region& region, std::size_t likeness) {
+    SearchMemory::Outcome outcome;
+    memory_.comparing = &outcome.rows;
+    const std::int64_t asked_before = asked_;
+    outcome.cut = region.improve();
+    outcome.questions = asked_ - asked_before;
+    left_ -= outcome.questions;
+    memory_.comparing = nullptr;
+    return memory_.outcomes[likeness].emplace_back(std::move(outcome)).cut;
   }
 
   const Graph& graph_;
   const PlanOptions& options_;
   Merging& merging_;
+  SearchMemory& memory_;
   GroupCosts costs_;
   const std::int64_t& asked_;
   std::int64_t left_;  // questions that cuts may ask, but for those of the last one
   SearchOutcome outcome_;
-  Structures structures_;
-  // Of regions by what they have in common: the cut that was best; nothing: none was better.
-  std::unordered_map<Structures::Key, std::optional<Region::Cut>, StructureHash> outcomes_;
+  // Of regions that are alike: the cut that was best; nothing: none was better.
+  std::unordered_map<std::size_t, std::optional<Region::Cut>> outcomes_;
 };
 
 }  // namespace

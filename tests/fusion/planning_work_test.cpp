@@ -4,6 +4,7 @@
 
 #include "fusion/planning.h"
 #include "fusion/random_model.h"
+#include "fusion/search_memory.h"
 
 namespace opweld::testing {
 namespace {
@@ -102,6 +103,40 @@ TEST(PlanningWork, MoreQuestionsMakeNoWorsePlans) {
     EXPECT_LE(some.questions, all.questions);
     EXPECT_EQ(planned(graph, budget, 0).plan, some.plan) << "the same each time";
   }
+}
+
+// Of a graph whose sizes are free, by the rows that tasks are granted.
+TEST(PlanningWork, OfOneSizeIsNotDoneAgainForOthers) {
+  const Target target = host_target();
+  std::int64_t remembering = 0;
+  std::int64_t forgetting = 0;
+  int improved = 0;
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    const Graph graph = RandomModel(seed, 60).make();
+    SearchMemory memory;
+    for (const double rows : {0.0, 40.0, 64.0, 80.0, HUGE_VAL}) {
+      const auto plan = [&](SearchMemory* kept) {
+        PlanOptions options;
+        options.target = &target;
+        options.rows_granted = rows;
+        options.memory = kept;
+        options.oracle = schedules_for(target);
+        auto made = plan_fusion(graph, options);
+        EXPECT_TRUE(made) << made.error().message;
+        return made ? std::move(*made) : FusionPlan();
+      };
+      const FusionPlan anew = plan(nullptr);
+      const FusionPlan remembered = plan(&memory);
+      EXPECT_EQ(to_text(remembered), to_text(anew)) << "seed " << seed << ", rows " << rows;
+      EXPECT_EQ(remembered.more_from_rows, anew.more_from_rows);
+      EXPECT_EQ(remembered.search.improved, anew.search.improved);
+      improved += anew.search.improved;
+      remembering += remembered.search.questions;
+      forgetting += anew.search.questions;
+    }
+  }
+  EXPECT_GT(improved, 0);
+  EXPECT_LT(remembering, forgetting);
 }
 
 }  // namespace

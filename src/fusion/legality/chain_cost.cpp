@@ -67,15 +67,17 @@ double rows_of_plan(const Dim& rows, const PlanOptions& options) {
                   std::min(nominal_value(rows, kMany), options.rows_granted));
 }
 
-// Whether the task has rows enough; where it has not, and would at larger sizes, that is told.
+// Whether the task has rows enough; where that depends on how many are granted, it is told.
 bool has_enough(const Dim& rows, const TaskTimes& times, const PlanOptions& options) {
   if (!times.may_pay()) return false;
-  if (rows_of_plan(rows, options) >= times.least_rows()) return true;
-  const bool when_larger = nominal_value(rows, kMany) >= times.least_rows();
-  if (when_larger && options.on_more_rows_asked) {
-    options.on_more_rows_asked(static_cast<std::int64_t>(times.least_rows()));
+  const double least = times.least_rows();
+  const bool is_granted = rows_of_plan(rows, options) >= least;
+  const bool always = nominal_value(rows, kSmallest) >= least;
+  const bool when_larger = nominal_value(rows, kMany) >= least;
+  if (when_larger && !always && options.on_rows_asked) {
+    options.on_rows_asked(static_cast<std::int64_t>(least), is_granted);
   }
-  return false;
+  return is_granted;
 }
 
 Kernel kernel_alone(Node& matmul) {
