@@ -58,8 +58,8 @@ bool sorts_rows_for(const Group& producer, const Group& consumer) {
     }
   }
   return sort != nullptr && std::ranges::any_of(consumer.nodes, [&](const Node* node) {
-    return node->op() == "grouped_matmul" && node->operand(2) == sort->result(2);
-  });
+           return node->op() == "grouped_matmul" && node->operand(2) == sort->result(2);
+         });
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ struct Ramp {
 };
 
 // The ramp that an integer value is, for all sizes: iota, range, sizes, and their sums, differences
-// and negations, cast, reshaped, expanded, tiled, sliced, joined where one goes on from the other, looked
-// up at places that are ramps themselves; running sums of zeros; truths that are the same
+// and negations, cast, reshaped, expanded, tiled, sliced, joined where one goes on from the other,
+// looked up at places that are ramps themselves; running sums of zeros; truths that are the same
 // everywhere.
 std::optional<Ramp> integer_ramp(const Value* value);
 

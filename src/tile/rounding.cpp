@@ -77,7 +77,8 @@ class RoundingFinder {
   void take_collection(const RowCollection& collection) {
     if (!collection.collects()) return;
     for (const Use& use : collection.rows->uses()) {
-      if (contains(collection.nodes, use.node)) rounding_.as_stored.emplace(collection.rows, use.node);
+      if (contains(collection.nodes, use.node))
+        rounding_.as_stored.emplace(collection.rows, use.node);
     }
   }
 

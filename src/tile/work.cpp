@@ -516,12 +516,12 @@ class WorkWalk {
   const TileProgram& program_;
   const Target& target_;
   const Bindings& sizes_;
-  std::vector<bool> reads_data_;   // by expression: whether it reads a local
-  std::vector<Loops> loops_read_;  // by expression
+  std::vector<bool> reads_data_;    // by expression: whether it reads a local
+  std::vector<Loops> loops_read_;   // by expression
   std::vector<Loops> made_within_;  // by local
-  Loops decide_;                   // that conditions read
-  Loops shape_;                    // that extents of other loops, or depths of products, read
-  std::map<int, double> last_of_;  // by local of an arrival: of how many tasks one is the last
+  Loops decide_;                    // that conditions read
+  Loops shape_;                     // that extents of other loops, or depths of products, read
+  std::map<int, double> last_of_;   // by local of an arrival: of how many tasks one is the last
   std::map<Expr, double> size_values_;
   std::vector<OpenLoop> loops_;  // by loop variable
   std::vector<LoopAround> around_;

@@ -45,7 +45,9 @@ TEST(PointerMap, HoldsWhatAStandardMapHolds) {
       const auto* const found = map.find(key);
       const auto wanted = expected.find(key);
       ASSERT_EQ(found != nullptr, wanted != expected.end());
-      if (found != nullptr) ASSERT_EQ(**found, wanted->second);
+      if (found != nullptr) {
+        ASSERT_EQ(**found, wanted->second);
+      }
     }
     for (const auto& [key, value] : expected) ASSERT_EQ(*map.at(key), value);
   }

@@ -209,9 +209,8 @@ TEST(ExpertKernels, LookUpRowsWhenAllAreThere) {
         }
         group.check(inputs);
         ASSERT_FALSE(::testing::Test::HasFailure()) << tokens << " tokens, " << width << " wide";
-        EXPECT_TRUE(
-            identical(group.run(inputs).value()[0],
-                      group.run(inputs, GroupRunner::Order::LastTaskFirst).value()[0]));
+        EXPECT_TRUE(identical(group.run(inputs).value()[0],
+                              group.run(inputs, GroupRunner::Order::LastTaskFirst).value()[0]));
       }
     }
   }
@@ -278,11 +277,12 @@ TEST(ExpertKernels, ARowThatThereIsNotFailsTheRun) {
 
 TEST(ExpertKernels, RefuseWhatTheyCannotHold) {
   const auto error = [](const std::string& body, KernelKind kind) {
-    return GroupRunner("graph g(%x: f32[r, 8], %c: i64[4], %p: i64[r], %n: f32[r, 8]) {\n"
-                       "%w = constant {value = f32[4, 8, 8] random 6}\n"
-                       "%v = constant {value = f32[8, 8] random 6}\n" +
-                           body + "\n}",
-                       kind)
+    return GroupRunner(
+               "graph g(%x: f32[r, 8], %c: i64[4], %p: i64[r], %n: f32[r, 8]) {\n"
+               "%w = constant {value = f32[4, 8, 8] random 6}\n"
+               "%v = constant {value = f32[8, 8] random 6}\n" +
+                   body + "\n}",
+               kind)
         .error();
   };
   const std::string product = "%d = grouped_matmul(%x, %w, %c)\n";

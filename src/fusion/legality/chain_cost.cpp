@@ -21,8 +21,8 @@
 //
 // Of experts a task reads the weights that its rows chose. Rows stand expert after expert, so that
 // with E experts, of which each token chooses k, and T tokens for each of C cores a weight meets
-// k T C / E rows, or the k T of a task where there are more cores than experts. Tokens of a core are
-// what tasks of other chains have as rows, so that plans for few and for many go by one number.
+// k T C / E rows, or the k T of a task where there are more cores than experts. Tokens of a core
+// are what tasks of other chains have as rows, so that plans for few and for many go by one number.
 //
 // It is not asked of matmuls that kernels apart could not share out either: with as few columns as
 // a router of a mixture of experts has, one task goes through all weights in any case.

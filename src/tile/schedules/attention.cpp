@@ -509,6 +509,16 @@ std::int64_t attention_row_block(const Attention& attention, const LowerOptions&
              : row_lanes_block(*options.target, attention.queries, most);
 }
 
+bool puts_heads_side_by_side(const DomainOutput& output) {
+  const Shape& shape = output.value->shape();
+  const Dim width = shape[1] * shape[3];
+  const std::vector<Dim> strides = {shape[2] * width, shape[3], width, 1};
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] != Dim(1) && output.view.strides[axis] != strides[axis]) return false;
+  }
+  return output.scatter == nullptr && output.output->shape().back() == width;
+}
+
 bool always_has_many_queries(const Attention& attention) {
   if (const auto known = attention.queries.constant()) return *known > kFewQueries;
   return attention.queries == attention.keys || provably_le(kFewQueries + 1, attention.queries);

@@ -31,6 +31,9 @@ bool always_has_many_queries(const Attention& attention);
 // Whether it takes so many in such blocks.
 bool has_many_queries(const Attention& attention, std::int64_t queries);
 
+// Whether the output has the heads of the attention's result side by side in its rows.
+bool puts_heads_side_by_side(const DomainOutput& output);
+
 // Stores an element of an output over the result, at [batch, head, query, d].
 using StoreAttention =
     std::function<Status(const DomainOutput& output, std::span<const Expr> index)>;

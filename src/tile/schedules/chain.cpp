@@ -59,17 +59,6 @@ struct StagePlan {
   std::optional<Attention> attention = {};  // of an attention
 };
 
-// Whether the output has the heads of the attention's result side by side in its rows.
-bool puts_heads_side_by_side(const DomainOutput& output) {
-  const Shape& shape = output.value->shape();
-  const Dim width = shape[1] * shape[3];
-  const std::vector<Dim> strides = {shape[2] * width, shape[3], width, 1};
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    if (shape[axis] != Dim(1) && output.view.strides[axis] != strides[axis]) return false;
-  }
-  return output.scatter == nullptr && output.output->shape().back() == width;
-}
-
 class ChainEmitter {
  public:
   ChainEmitter(GroupLowering& lowering, const Chain& chain) : lowering_(lowering), chain_(chain) {}
@@ -205,8 +194,8 @@ class ChainEmitter {
   Status collect(const Dim& tasks) {
     IndexMath& math = lowering_.math();
     const Dim& columns = plans_.back().contraction.columns;
-    return collected_->collect(
-        {math.constant(0), math.constant(0), math.size(columns), columns}, tasks);
+    return collected_->collect({math.constant(0), math.constant(0), math.size(columns), columns},
+                               tasks);
   }
 
   [[nodiscard]] bool is_of_experts() const { return plans_.front().contraction.grouped; }
@@ -275,7 +264,7 @@ class ChainEmitter {
     if (chain_.rows != attention.q->shape()[0] * attention.queries) {
       return fail("its stages have different rows");
     }
-    for (const Value* value : wanted(*plan.stage)) {
+    for (const Value* value : plan.stage->wanted()) {
       const auto over = output_over(value, attention.node->result(0)->shape());
       if (!over) return fail("an output does not have the shape of the attention's result");
       if (plan.stage->held.empty() || value != plan.stage->held.front()) continue;
@@ -300,9 +289,9 @@ class ChainEmitter {
     if (std::ranges::any_of(plan.stage->nodes,
                             [](const Node* node) { return is_staged_reduction(*node); })) {
       OPWELD_TRY(plan.head_rows,
-                 find_head_rows(plan.stage->nodes, wanted(*plan.stage), plan.contraction));
+                 find_head_rows(plan.stage->nodes, plan.stage->wanted(), plan.contraction));
     } else {
-      OPWELD_CHECK(find_results(plan.stage->nodes, wanted(*plan.stage), plan.contraction));
+      OPWELD_CHECK(find_results(plan.stage->nodes, plan.stage->wanted(), plan.contraction));
     }
     if ((plan.contraction.head != 0 || plan.head_rows) && !plan.stage->held.empty()) {
       return fail("a later stage reads what is split into heads");
@@ -318,16 +307,6 @@ class ChainEmitter {
       const auto& held = plan.stage->held;
       return std::find(held.begin(), held.end(), value) != held.end();
     });
-  }
-
-  static std::vector<const Value*> wanted(const ChainStage& stage) {
-    std::vector<const Value*> values = stage.held;
-    for (const Value* output : stage.outputs) {
-      const bool known = std::find(values.begin(), values.end(), output) != values.end();
-      if (!known) values.push_back(output);
-    }
-    if (stage.looked_up != nullptr) values.push_back(stage.looked_up);
-    return values;
   }
 
   Status choose_rows() {
@@ -451,14 +430,14 @@ class ChainEmitter {
       }
       return is_output(output, *plan.stage) ? lowering_.store(output, index) : Status();
     };
-    return emit_attention_rows(lowering_, attention, wanted(*plan.stage),
+    return emit_attention_rows(lowering_, attention, plan.stage->wanted(),
                                {batch_, query0_, row_count_, block_rows_}, store);
   }
 
   // Reductions and what depends on them, row by row.
   Status emit_rows(const StagePlan& plan, HeldValues& held) {
     const ChainStage& stage = *plan.stage;
-    OPWELD_TRY(StagedReduction passes, StagedReduction::analyze(stage.nodes, wanted(stage)));
+    OPWELD_TRY(StagedReduction passes, StagedReduction::analyze(stage.nodes, stage.wanted()));
     const Shape& domain = passes.domain();
     // A loop over one more axis would put the elements of several rows into each.
     for (std::size_t axis = 0; axis < domain.size(); ++axis) {

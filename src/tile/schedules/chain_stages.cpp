@@ -165,6 +165,15 @@ Dim merged_rows(const Shape& shape) {
   return num_elements(Shape(shape.begin(), shape.end() - 1));
 }
 
+std::vector<const Value*> ChainStage::wanted() const {
+  std::vector<const Value*> values = held;
+  for (const Value* output : outputs) {
+    if (std::ranges::find(values, output) == values.end()) values.push_back(output);
+  }
+  if (looked_up != nullptr) values.push_back(looked_up);
+  return values;
+}
+
 Expected<Chain> find_chain(const Graph& group) {
   return ChainFinder(group).run();
 }

@@ -26,11 +26,14 @@ struct ChainStage {
   std::vector<const Value*> outputs = {};
   // Made here, and looked up when all rows are there.
   const Value* looked_up = nullptr;
+
+  // All of these that the stage has to make, each once.
+  [[nodiscard]] std::vector<const Value*> wanted() const;
 };
 
 struct Chain {
   std::vector<ChainStage> stages;
-  Dim rows;  // of every stage, leading axes merged
+  Dim rows;                       // of every stage, leading axes merged
   RowSort sort = {};              // before all stages,
   RowCollection collection = {};  // and behind them
 };

@@ -21,11 +21,11 @@ namespace opweld::tile {
 
 // What a group has of them.
 struct RowCollection {
-  const Value* rows = nullptr;         // [M, N] that are looked up; null: none are
-  std::vector<const Node*> nodes;      // that need what is looked up
-  std::vector<const Value*> outputs;   // that are made of it
-  std::vector<const Node*> before;     // all other nodes,
-  std::vector<const Value*> wanted;    // and what is wanted of them, the rows among it
+  const Value* rows = nullptr;        // [M, N] that are looked up; null: none are
+  std::vector<const Node*> nodes;     // that need what is looked up
+  std::vector<const Value*> outputs;  // that are made of it
+  std::vector<const Node*> before;    // all other nodes,
+  std::vector<const Value*> wanted;   // and what is wanted of them, the rows among it
 
   [[nodiscard]] bool collects() const { return rows != nullptr; }
 };

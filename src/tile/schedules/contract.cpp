@@ -36,8 +36,8 @@
 //     starts <- where each group starts, checked
 //     for each block of the depth, for g in groups with rows in the block:  as above, with b[g]
 //
-// Which rows are of which group may be sorted out by the kernel itself (see row_sort.h), and rows of
-// the result that are looked up are so by the last task of a block of columns to arrive (see
+// Which rows are of which group may be sorted out by the kernel itself (see row_sort.h), and rows
+// of the result that are looked up are so by the last task of a block of columns to arrive (see
 // collected_rows.h):
 //
 //     keep order, counts <- sort of the rows by group
@@ -82,9 +82,9 @@ Status emit_grid(GroupLowering& lowering, const Contraction& contraction, Contra
   if (beside.sort.node != nullptr) {
     ExprPool& exprs = program.exprs();
     const auto is_zero = [&](Expr at) { return exprs.binary(ExprKind::Eq, at, math.constant(0)); };
-    OPWELD_CHECK(keep_sorted(
-        lowering, beside.sort,
-        exprs.binary(ExprKind::And, is_zero(place.column0), is_zero(place.row0))));
+    OPWELD_CHECK(
+        keep_sorted(lowering, beside.sort,
+                    exprs.binary(ExprKind::And, is_zero(place.column0), is_zero(place.row0))));
   }
   OPWELD_CHECK(task.emit(place));
   if (beside.collected) {

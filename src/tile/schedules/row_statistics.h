@@ -37,9 +37,9 @@ struct RowReductions {
 };
 
 // Finds reductions of what the matmul makes, among nodes of a group of which `results` are wanted,
-// and where all other results are over the matmul's (find_results). Fails where the tiles of a matmul and its rows' statistics do not
-// give all of it: a reduction that needs another's result, an output that needs a statistic and
-// then the row again.
+// and where all other results are over the matmul's (find_results). Fails where the tiles of a
+// matmul and its rows' statistics do not give all of it: a reduction that needs another's result,
+// an output that needs a statistic and then the row again.
 Expected<RowReductions> find_row_reductions(std::span<const Node* const> nodes,
                                             std::span<const Value* const> results,
                                             Contraction& contraction);
