@@ -132,15 +132,21 @@ def _spread_vector(index: Node) -> tuple[int | None, Node] | None:
     axis: int | None = None
     while _value(node).dim() != 1:
         operand = node.args[0] if node.args else None
-        views = (*_SAME, aten.expand.default, aten.view.default, aten.unsqueeze.default)
-        if node.target not in views or not isinstance(operand, Node) or not _is_whole(operand):
+        views = (aten.expand.default, aten.view.default, aten.unsqueeze.default, aten.slice.Tensor)
+        is_view = node.target in (*_SAME, *views)
+        if not is_view or not isinstance(operand, Node) or not _is_whole(operand):
             return None
         inner = _value(operand)
-        if node.target is aten.expand.default and inner.dim() == _value(node).dim():
+        if node.target is aten.expand.default:
             long = [i for i, size in enumerate(inner.shape) if not _is(size, 1)]
             if len(long) > 1:
                 return None
-            axis = long[0] if long else axis
+            added = _value(node).dim() - inner.dim()
+            axis = long[0] + added if long else axis
+        elif node.target is aten.slice.Tensor:
+            by_one = len(node.args) < 5 or node.args[4] == 1
+            if not by_one or not all(map(_same, inner.shape, _value(node).shape)):
+                return None
         elif node.target in (aten.view.default, aten.unsqueeze.default):
             # Axes of one element come and go; the vector's own stays the only other one.
             before = [size for size in inner.shape if not _is(size, 1)]
