@@ -111,7 +111,7 @@ TEST(PlanningWork, OfOneSizeIsNotDoneAgainForOthers) {
   std::int64_t remembering = 0;
   std::int64_t forgetting = 0;
   int improved = 0;
-  for (unsigned seed = 0; seed < 30; ++seed) {
+  for (unsigned seed = 0; seed < 10; ++seed) {
     const Graph graph = RandomModel(seed, 60).make();
     SearchMemory memory;
     for (const double rows : {0.0, 40.0, 64.0, 80.0, HUGE_VAL}) {
