@@ -311,7 +311,7 @@ def expected(model: Path, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", MODULES)
 def test_they_compute_what_onnx_runtime_computes(models: dict[str, Path], name: str) -> None:
     model = models[name]
-    for shape in [(1, 1), (1, 9), (2, 5), (3, 40)]:
+    for shape in [(1, 1), (1, 9), (2, 5), (3, 40), (3, 400)]:
         x = np.random.default_rng(5).standard_normal((*shape, WIDTH)).astype(np.float32)
         reference = expected(model, x)
         for level in FUSION_LEVELS:
@@ -358,15 +358,18 @@ def test_a_step_of_decoding_computes_what_eager_mode_does(
 
 @pytest.mark.parametrize("name", MODULES)
 def test_each_stage_of_all_experts_is_one_kernel(models: dict[str, Path], name: str) -> None:
-    text = subprocess.run(
-        [str(opweld_path()), "explain", str(models[name])],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    kernels = [line for line in text.split("\n\n")[0].splitlines() if "GroupedMatMul" in line]
-    assert len(kernels) == 2, text
-    assert "stay apart" not in text
+    """Of many tokens both stages are."""
+    for tokens, wanted in [(1, 2), (4096, 1)]:
+        sizes = ["--dim=batch=1", f"--dim=length={tokens}"]
+        text = subprocess.run(
+            [str(opweld_path()), "explain", str(models[name]), *sizes],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        kernels = [line for line in text.split("\n\n")[0].splitlines() if "GroupedMatMul" in line]
+        assert len(kernels) == wanted, text
+        assert "stay apart" not in text
 
 
 def test_all_chosen_by_everybody_and_by_nobody(models: dict[str, Path]) -> None:

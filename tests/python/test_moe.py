@@ -149,14 +149,22 @@ def test_gate_and_value_one_half_after_the_other(tmp_path: Path) -> None:
     check(model, inputs(), gated_mixture(inputs(), *parts, {}))
 
 
-def test_two_products_and_their_gate_are_two_kernels(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tokens", "products"), [(1, 2), (2048, 1)])
+def test_experts_of_many_tokens_are_one_kernel(tmp_path: Path, tokens: int, products: int) -> None:
+    """The router and the experts; of few tokens the stages of these are a kernel each."""
     wide, attributes = KINDS["swiglu"]
     model = moe_model(tmp_path / "model.onnx", weights(wide, biases=False), k=2, **attributes)
+    sizes = [f"--dim=tokens={tokens}", f"--dim=rows={tokens}"]
     result = subprocess.run(
-        [str(opweld_path()), "explain", str(model)], capture_output=True, text=True, check=True
+        [str(opweld_path()), "explain", str(model), *sizes],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     kernels = result.stdout.split("\n\n")[0]
-    assert kernels.count(" contract ") == 2, kernels
+    assert kernels.count(" contract ") == (2 if products == 2 else 0), kernels
+    assert kernels.count(" chain ") == (0 if products == 2 else 1), kernels
+    assert f"\n{products + 1} kernels" in kernels, kernels
 
 
 @pytest.mark.parametrize(
