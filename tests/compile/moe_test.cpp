@@ -241,8 +241,8 @@ TEST(MixtureOfExperts, RunsInASingleLaunch) {
   }
 }
 
-// The router's product by an input, its choice, and the two stages of the experts: the first with the
-// sort, the look-up of their rows and the gate, the second with the sum. Nothing is called.
+// The router's product by an input, its choice, and the two stages of the experts: the first with
+// the sort, the look-up of their rows and the gate, the second with the sum. Nothing is called.
 TEST(MixtureOfExperts, IsAFewKernels) {
   const Executable executable = compiled(Sorting::OneOperator, FusionLevel::Auto, false, 1);
   const std::string few = to_text(executable.plan({{"t", 1}}));
