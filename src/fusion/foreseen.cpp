@@ -24,7 +24,8 @@ bool reduces_rows(const Node& node) {
   if (std::ranges::find(kOfRows, node.op()) != kOfRows.end()) {
     return is_last(attributes.integer("axis", -1));
   }
-  constexpr std::array<std::string_view, 5> kToNumbers = {"reduce_sum", "reduce_mean", "reduce_max",
+  constexpr std::array<std::string_view, 6> kToNumbers = {"reduce_sum", "reduce_mean",
+                                                          "reduce_max", "reduce_max_number",
                                                           "reduce_min", "reduce_sum_square"};
   if (std::ranges::find(kToNumbers, node.op()) == kToNumbers.end()) return false;
   const bool keeps = attributes.integer("keepdims", 1) != 0;

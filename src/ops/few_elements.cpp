@@ -21,8 +21,11 @@ bool is_few(const Dim& size) {
 
 // The operator that combines two elements as the reduction does; empty if there is none.
 std::string_view combiner_of(const Node& node) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kCombiners = {
-      {{"reduce_sum", "add"}, {"reduce_max", "max"}, {"reduce_min", "min"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kCombiners = {
+      {{"reduce_sum", "add"},
+       {"reduce_max", "max"},
+       {"reduce_max_number", "max"},
+       {"reduce_min", "min"}}};
   const auto* const found = std::ranges::find(
       kCombiners, node.op(), &std::pair<std::string_view, std::string_view>::first);
   return found == kCombiners.end() ? std::string_view() : found->second;
@@ -160,7 +163,15 @@ class Combination {
     Value* const here = slice == nullptr ? nullptr : b_.reshape(slice, node_.result()->shape());
     if (here == nullptr) return nullptr;  // an error that status() has
     const bool half = here->dtype() == DType::F16 || here->dtype() == DType::BF16;
-    return half ? b_.cast(here, DType::F32) : here;
+    Value* const number = half ? b_.cast(here, DType::F32) : here;
+    return node_.op() == "reduce_max_number" ? less_where_nan(number) : number;
+  }
+
+  // -inf where the element is NaN, which then no maximum is.
+  Value* less_where_nan(Value* x) {
+    Value* const least = b_.constant(least_number(x->dtype()));
+    Value* const is_more = b_.binary("gt", x, least);
+    return is_more == nullptr ? nullptr : b_.op("select", {is_more, x, least});
   }
 
   Value* combined(Value* a, Value* b) { return b_.binary(combiner_of(node_), a, b); }

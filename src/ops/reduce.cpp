@@ -62,6 +62,10 @@ T greater(T a, T b) {  // a NaN among floats wins: one in `a` stays, since no b 
   return a < b ? b : a;
 }
 
+double greater_number(double a, double b) {  // no `a` is NaN, and none becomes it
+  return b > a ? b : a;
+}
+
 template <typename T>
 T lesser(T a, T b) {
   if constexpr (std::is_same_v<T, double>) return b < a || std::isnan(b) ? b : a;
@@ -110,6 +114,7 @@ constexpr Steps<double> kL2{kSumSquare<double>.start, kSumSquare<double>.join,
                             [](double sum, std::int64_t, DType) { return std::sqrt(sum); }};
 constexpr Steps<double> kLogSum{kSum<double>.start, kSum<double>.join,
                                 [](double sum, std::int64_t, DType) { return std::log(sum); }};
+constexpr Steps<double> kMaxNumber{kMax<double>.start, greater_number, as_gathered<double>};
 constexpr Steps<std::int64_t> kAny{always<std::int64_t, 0>, greater<std::int64_t>,
                                    as_gathered<std::int64_t>};
 constexpr Steps<std::int64_t> kAll{always<std::int64_t, 1>, lesser<std::int64_t>,
@@ -195,7 +200,8 @@ Expected<std::vector<Value*>> log_sum_exp_body(Graph& graph, const Node& node) {
   Attributes attributes = node.attributes();
   attributes.set("keepdims", std::int64_t{1});
   Value* x = builder.cast(node.operand(0), dtype);
-  Value* maximum = builder.op("reduce_max", {x}, attributes);
+  // Where an element is NaN, so is the sum.
+  Value* maximum = builder.op("reduce_max_number", {x}, attributes);
   Value* infinite = builder.op("is_inf", {maximum});
   Value* shift = builder.op("select", {infinite, builder.scalar(0, dtype), maximum});
   Value* exponentials = builder.op("exp", {builder.binary("sub", x, shift)});
@@ -266,6 +272,9 @@ std::span<const OpDef> reduce_ops() {
                    evaluate_numbers<kMean<double>, kMean<Int>>),
       reduction_op("reduce_max", "the greatest element; NaN if one is NaN", kNumbers,
                    evaluate_numbers<kMax<double>, kMax<Int>>, contents_of_list<max>),
+      reduction_op("reduce_max_number",
+                   "the greatest element that is not NaN; -inf if there is none", kFloats,
+                   evaluate_floats<kMaxNumber>),
       reduction_op("reduce_min", "the least element; NaN if one is NaN", kNumbers,
                    evaluate_numbers<kMin<double>, kMin<Int>>, contents_of_list<min>),
       reduction_op("reduce_prod", "the product", kNumbers,

@@ -1,7 +1,12 @@
 // softmax and log_softmax along an axis.
 //
 // The maximum m of a line is taken out first, so that no exponential overflows. A line that holds
-// NaN or +inf, or -inf alone, gives NaN throughout: x - m is NaN there, as in numpy's formula.
+// NaN or +inf, or -inf alone, gives NaN throughout: x - m is NaN there, as in numpy's formula, and
+// so is the sum. The maximum itself need not keep NaN for that, which makes it cheaper.
+//
+// A kernel multiplies by the reciprocal of the sum, which it takes once for a line, where a
+// quotient would be taken for each element. The sum is 1 at least, so the reciprocal is neither
+// infinite nor subnormal, and a product differs from the quotient by no more than its last bit.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -55,11 +60,11 @@ Expected<std::vector<Value*>> softmax_body(Graph& graph, const Node& node) {
   OPWELD_TRY(const int axis, axis_attribute(node.attributes(), type.rank(), -1));
   const Attributes along{{"axes", Ints{axis}}, {"keepdims", std::int64_t{1}}};
   Value* x = builder.cast(node.operand(0), compute_dtype(type.dtype));
-  Value* shifted = builder.binary("sub", x, builder.op("reduce_max", {x}, along));
+  Value* shifted = builder.binary("sub", x, builder.op("reduce_max_number", {x}, along));
   Value* exponentials = builder.op("exp", {shifted});
   Value* sum = builder.op("reduce_sum", {exponentials}, along);
   Value* result = logarithm ? builder.binary("sub", shifted, builder.op("log", {sum}))
-                            : builder.binary("div", exponentials, sum);
+                            : builder.binary("mul", exponentials, builder.op("reciprocal", {sum}));
   return finish_body(builder, builder.cast(result, type.dtype));
 }
 

@@ -16,6 +16,8 @@ std::string_view combiner_text(Combiner combiner) {
       return "prod";
     case Combiner::Max:
       return "max";
+    case Combiner::MaxNumber:
+      return "max_number";
     case Combiner::Min:
       return "min";
     case Combiner::Any:

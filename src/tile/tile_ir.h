@@ -153,8 +153,9 @@ struct Access {
 enum class Combiner : std::uint8_t {
   Sum,
   Prod,
-  Max,  // NaN wins
-  Min,  // NaN wins
+  Max,        // NaN wins
+  MaxNumber,  // of floats; NaN is passed over
+  Min,        // NaN wins
   Any,
   All,
   // Index of the first (last) greatest (least) element; NaN counts as the greatest (least). `index`

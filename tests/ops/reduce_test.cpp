@@ -108,6 +108,13 @@ TEST(Reduce, Nan) {
   }
 }
 
+TEST(Reduce, TheGreatestNumberPassesNanOver) {
+  const Tensor x = floats(
+      {5, 3}, {kNaN, 1, 2, 3, kNaN, 2, -kInf, kNaN, -1, kNaN, kNaN, kNaN, kInf, kNaN, -kInf});
+  expect_result(run_op("reduce_max_number", {x}, over({1})), DType::F32, {5},
+                {2, 3, -1, -kInf, kInf});
+}
+
 TEST(Reduce, Infinities) {
   const Tensor x = floats({4, 2}, {-kInf, 1, kInf, 1, -kInf, kInf, -kInf, -kInf});
   expect_result(run_op("reduce_sum", {x}, over({1})), DType::F32, {4}, {-kInf, kInf, kNaN, -kInf});
@@ -126,11 +133,17 @@ TEST(Reduce, OverNoElements) {
     double neutral;
   };
   const Case cases[] = {
-      {"reduce_sum", 0},         {"reduce_mean", kNaN},
-      {"reduce_max", -kInf},     {"reduce_min", kInf},
-      {"reduce_prod", 1},        {"reduce_sum_square", 0},
-      {"reduce_l1", 0},          {"reduce_l2", 0},
-      {"reduce_log_sum", -kInf}, {"reduce_log_sum_exp", -kInf},
+      {"reduce_sum", 0},
+      {"reduce_mean", kNaN},
+      {"reduce_max", -kInf},
+      {"reduce_min", kInf},
+      {"reduce_prod", 1},
+      {"reduce_sum_square", 0},
+      {"reduce_l1", 0},
+      {"reduce_l2", 0},
+      {"reduce_log_sum", -kInf},
+      {"reduce_log_sum_exp", -kInf},
+      {"reduce_max_number", -kInf},
   };
   for (const Case& test : cases) {
     SCOPED_TRACE(test.op);

@@ -247,14 +247,17 @@ TEST(FewElements, AFewWithNanAndInfinities) {
     %s = reduce_sum(%x) {axes = [0], keepdims = 1}
     %l = reduce_max(%x) {axes = [-2], keepdims = 0}
     %t = reduce_min(%x) {axes = [0], keepdims = 0}
+    %g = reduce_max_number(%x) {axes = [0], keepdims = 0}
     %m = reshape(%l) {shape = <1, 5>}
     %q = reshape(%t) {shape = <1, 5>}
-    return %s as "s", %m as "m", %q as "t"
+    %n = reshape(%g) {shape = <1, 5>}
+    return %s as "s", %m as "m", %q as "t", %n as "n"
   })",
                           KernelKind::Map);
   group.check({rows(
       DType::F32, 5,
       {kNan, 1, kInfinity, -kInfinity, 0, 2, kNan, 1, 1, -0.0, 1, 1, -kInfinity, -kInfinity, 0})});
+  group.check({rows(DType::F32, 5, std::vector<double>(15, kNan))});
 }
 
 // Halves are added up in f32 and rounded once, strict or not.

@@ -16,6 +16,36 @@ TEST(RowSchedule, SoftmaxOverTheLastAxis) {
   group.check({{"a", 0}, {"n", 5}});
 }
 
+// In each lane and accumulator, and in the tail.
+TEST(RowSchedule, SoftmaxOfALineWithNanIsNan) {
+  constexpr std::int64_t kColumns = 150;
+  const GroupRunner group(kSoftmax, KernelKind::Row);
+  std::vector<Tensor> inputs = group.random_inputs({{"a", kColumns + 2}, {"n", kColumns}});
+  for (std::int64_t i = 0; i < kColumns; ++i) {
+    inputs[0].set_double(i * kColumns + i, std::numeric_limits<double>::quiet_NaN());
+    inputs[0].set_double(kColumns * kColumns + i, -std::numeric_limits<double>::infinity());
+  }
+  inputs[0].set_double((kColumns + 1) * kColumns, std::numeric_limits<double>::infinity());
+  group.check(inputs);
+}
+
+TEST(RowSchedule, GreatestNumbers) {
+  const GroupRunner group(R"(graph g(%x: f32[a, n]) {
+    %y = reduce_max_number(%x) {axes = [1], keepdims = 0}
+    return %y as "y"
+  })",
+                          KernelKind::Row);
+  for (const std::int64_t n : kLengths) {
+    std::vector<Tensor> inputs = group.random_inputs({{"a", 3}, {"n", n}});
+    for (std::int64_t i = 0; i < n; ++i) {
+      // Nothing but NaN in the first row, every third of the second, none in the last.
+      inputs[0].set_double(i, std::numeric_limits<double>::quiet_NaN());
+      if (i % 3 == 0) inputs[0].set_double(n + i, std::numeric_limits<double>::quiet_NaN());
+    }
+    group.check(inputs);
+  }
+}
+
 TEST(RowSchedule, ResidualAndLayerNormAreOneKernelWithTwoOutputs) {
   const GroupRunner group(R"(graph g(%x: f32[a, b, n], %r: f32[a, b, n], %s: f32[n], %t: f32[n]) {
     %h = add(%x, %r)
@@ -85,13 +115,16 @@ int count_of(const std::string& text, const std::string& what) {
   return count;
 }
 
-TEST(RowSchedule, PrefetchesTheNextRowInTheLastPass) {
+TEST(RowSchedule, PrefetchesTheNextRowWhereMostIsComputed) {
   const GroupRunner softmax(kSoftmax, KernelKind::Row);
   const std::string text = softmax.program_text();
+  const auto fetches = text.find("prefetch x0[min(i0 + 1, ");
   EXPECT_EQ(count_of(text, "prefetch "), 1) << text;
-  EXPECT_LT(text.find("store y0"), text.find("prefetch x0[min(i0 + 1, {a - 1}), ")) << text;
+  EXPECT_LT(text.find("exp("), fetches) << text;
+  EXPECT_LT(fetches, text.find("store y0")) << text;
 
-  // What is the same for every row is not fetched again, nor what one pass reads only once.
+  // Of passes that are all cheap it is the last. What is the same for every row is not fetched
+  // again, nor what one pass reads only once.
   const GroupRunner norm(R"(graph g(%x: f32[a, n], %r: f32[a, n], %s: f32[n], %t: f32[n]) {
     %h = add(%x, %r)
     %y = layer_norm(%h, %s, %t) {axis = -1, epsilon = 1e-05}
@@ -99,6 +132,7 @@ TEST(RowSchedule, PrefetchesTheNextRowInTheLastPass) {
   })",
                          KernelKind::Row);
   EXPECT_EQ(count_of(norm.program_text(), "prefetch x0["), 1) << norm.program_text();
+  EXPECT_LT(norm.program_text().find("store y0"), norm.program_text().find("prefetch x0["));
   EXPECT_EQ(count_of(norm.program_text(), "prefetch x1["), 1);
   EXPECT_EQ(count_of(norm.program_text(), "prefetch "), 2);
   const GroupRunner sum(R"(graph g(%x: f32[a, n]) {

@@ -83,6 +83,7 @@ ReduceEmitter::Item ReduceEmitter::identity(const tile::Reduce& reduce) const {
     case Combiner::Prod:
       return {number(type, 1), nullptr};
     case Combiner::Max:
+    case Combiner::MaxNumber:
       return {least(type), nullptr};
     case Combiner::Min:
       return {greatest(type), nullptr};
@@ -136,6 +137,11 @@ ReduceEmitter::Item ReduceEmitter::combine(const tile::Reduce& reduce, const Ite
               nullptr};
     case Combiner::Max:
       return {intrinsic(llvm::Intrinsic::maximum, llvm::Intrinsic::smax), nullptr};
+    case Combiner::MaxNumber:
+      // Nothing gathered so far is NaN, and a NaN is greater than none of it: one instruction,
+      // where a maximum that keeps NaN takes five.
+      return {builder.CreateSelect(builder.CreateFCmpOGT(b.value, a.value), b.value, a.value),
+              nullptr};
     case Combiner::Min:
       return {intrinsic(llvm::Intrinsic::minimum, llvm::Intrinsic::smin), nullptr};
     case Combiner::Any:

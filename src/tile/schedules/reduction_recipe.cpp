@@ -18,6 +18,7 @@ constexpr Recipe kRecipes[] = {
     {"reduce_sum", Combiner::Sum},
     {"reduce_mean", Combiner::Sum, Recipe::Before::Nothing, Recipe::After::Divide},
     {"reduce_max", Combiner::Max},
+    {"reduce_max_number", Combiner::MaxNumber},
     {"reduce_min", Combiner::Min},
     {"reduce_prod", Combiner::Prod},
     {"reduce_sum_square", Combiner::Sum, Recipe::Before::Square},

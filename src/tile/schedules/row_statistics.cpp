@@ -193,6 +193,7 @@ Expr RowStatistics::identity(Combiner combiner, DType type) {
     case Combiner::Prod:
       return number(1);
     case Combiner::Max:
+    case Combiner::MaxNumber:
     case Combiner::ArgMaxFirst:
     case Combiner::ArgMaxLast:
     case Combiner::Any:

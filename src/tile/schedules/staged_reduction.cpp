@@ -12,6 +12,18 @@
 
 namespace opweld::tile {
 
+namespace {
+
+// Whether an element takes an instruction or so.
+bool is_cheap(const Node& node) {
+  static const std::set<std::string, std::less<>> kCheap = {
+      "add", "sub",    "mul",  "neg",     "abs",       "min",    "max",  "eq", "ne", "lt",
+      "le",  "select", "cast", "reshape", "transpose", "expand", "relu", "gt", "ge"};
+  return kCheap.contains(node.op());
+}
+
+}  // namespace
+
 int StagedReduction::level(const Value* value) {
   if (const int* const found = levels_.find(value)) return *found;
   int result = 0;
@@ -122,9 +134,6 @@ double StagedReduction::recompute_cost(const Value* value) const {
 }
 
 double StagedReduction::computed_recompute_cost(const Value* value) const {
-  static const std::set<std::string, std::less<>> kCheap = {
-      "add", "sub",    "mul",  "neg",     "abs",       "min",    "max",  "eq", "ne", "lt",
-      "le",  "select", "cast", "reshape", "transpose", "expand", "relu", "gt", "ge"};
   constexpr double kCheapCost = 0.25;
   constexpr double kDearCost = 4;
   const Node* node = value->producer();
@@ -132,7 +141,7 @@ double StagedReduction::computed_recompute_cost(const Value* value) const {
     return value->type().num_elements() == Dim(1) ? 0 : 1;
   }
   if (is_staged_reduction(*node)) return 0;
-  double cost = kCheap.contains(node->op()) ? kCheapCost : kDearCost;
+  double cost = is_cheap(*node) ? kCheapCost : kDearCost;
   for (const Value* operand : node->operands()) {
     if (operand != nullptr) cost += recompute_cost(operand);
   }
@@ -150,19 +159,24 @@ void StagedReduction::collect_computed(const Value* value, int stage,
   }
 }
 
-std::vector<const Value*> StagedReduction::values_to_keep(int stage) const {
-  constexpr double kWorthKeeping = 1.6;
+std::vector<const Value*> StagedReduction::computed_by(int stage) const {
   std::vector<const Value*> computed;
   for (const Node* node : reductions_) collect_computed(node->operand(0), stage, computed);
   for (const DomainOutput& output : full_outputs_) collect_computed(output.value, stage, computed);
+  std::erase_if(computed, [&](const Value* value) { return !(value->shape() == domain_); });
+  return computed;
+}
+
+std::vector<const Value*> StagedReduction::values_to_keep(int stage) const {
+  constexpr double kWorthKeeping = 1.6;
   std::vector<const Value*> kept;
-  for (const Value* value : computed) {
+  for (const Value* value : computed_by(stage)) {
     const bool read_later =
         std::any_of(value->uses().begin(), value->uses().end(), [&](const Use& use) {
           const int* const reader = levels_.find(use.node->result());
           return reader != nullptr && *reader > stage && !is_staged_reduction(*use.node);
         });
-    if (read_later && value->shape() == domain_ && recompute_cost(value) > kWorthKeeping) {
+    if (read_later && recompute_cost(value) > kWorthKeeping) {
       kept.push_back(value);
     }
   }
@@ -208,6 +222,21 @@ void StagedReduction::define_kept(GroupLowering& lowering, const Value* value, M
     }
     return program->load(program->at(buffer, column));
   });
+}
+
+// The pass that has most to compute while the next row comes: exponentials of a softmax, behind
+// which the last pass stores as fast as memory takes it. Of equals the last: the row then is in the
+// cache for the shortest time. Not the first, which still waits for the row it is at.
+int StagedReduction::fetching_pass() const {
+  int found = last_level_;
+  std::ptrdiff_t most = 0;
+  for (int stage = last_level_; stage > 0; --stage) {
+    const auto dear = std::ranges::count_if(
+        computed_by(stage), [](const Value* value) { return !is_cheap(*value->producer()); });
+    if (dear > most) found = stage;
+    most = std::max(most, dear);
+  }
+  return found;
 }
 
 Status StagedReduction::prefetch_next_row(GroupLowering& lowering, std::span<const Expr> index) {
@@ -277,9 +306,7 @@ Status StagedReduction::emit_pass(GroupLowering& lowering, int stage,
               ? program.arg_reduce(combiner, element, outermost, outermost)
               : program.reduce(combiner, before_combining(exprs, *node, element), outermost));
     }
-    if (options.prefetch && stage == last_level_ && stage > 0) {
-      return prefetch_next_row(lowering, index);
-    }
+    if (options.prefetch && stage == fetching_pass()) return prefetch_next_row(lowering, index);
     return {};
   }));
   for (std::size_t i = 0; i < accumulated.size(); ++i) {

@@ -35,7 +35,7 @@ class StagedReduction {
   struct Options {
     // Values needed by a later pass and dear to compute again stay in on-chip buffers.
     bool keep_rows = false;
-    // The last pass fetches what the first pass over the next row will load: a row is on its way
+    // A later pass fetches what the first pass over the next row will load: a row is on its way
     // from memory while this one is computed, not waited for between the two.
     bool prefetch = false;
     // Outputs are stored where this holds; absent: everywhere.
@@ -59,6 +59,8 @@ class StagedReduction {
   Status add_reduction(const Node& node);
   Status classify(std::span<const Value* const> results);
   std::optional<RowOutput> few_columns_of_rows(const Value* result) const;
+  // Of the domain's shape, by that pass.
+  std::vector<const Value*> computed_by(int stage) const;
   // Values computed by pass `stage` that a later pass reads again and that cost more than a load.
   std::vector<const Value*> values_to_keep(int stage) const;
   void collect_computed(const Value* value, int stage, std::vector<const Value*>& found) const;
@@ -72,6 +74,7 @@ class StagedReduction {
   }
   Status emit_pass(GroupLowering& lowering, int stage, std::span<const Expr> row_index,
                    const Columns& columns, const Options& options);
+  [[nodiscard]] int fetching_pass() const;
   Status prefetch_next_row(GroupLowering& lowering, std::span<const Expr> index);
   void define_result(GroupLowering& lowering, const Node& node, Expr total,
                      std::span<const Expr> row_index);
