@@ -1,8 +1,7 @@
 #include "calibrate.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
+#include <cstddef>
 
 #include "fusion/cost.h"
 #include "ops/builder.h"
@@ -12,30 +11,14 @@ namespace opweld {
 
 namespace {
 
-// The least seconds of the one kernel that the graph is.
-Expected<double> best_seconds(const std::string& text, const Target& target, int threads) {
-  OPWELD_TRY(Graph graph, parse_graph(text));
-  CompileOptions options;
-  options.target = target.name;
-  options.threads = threads;
-  OPWELD_TRY(const std::vector<Tensor> inputs, example_inputs(graph, {}, 1));
-  OPWELD_TRY(Compiled compiled, compile(std::move(graph), options));
-  OPWELD_TRY(std::vector<Tensor> outputs, compiled.executable.run(inputs));
-  RunOptions profiled;
-  profiled.profile = true;
-  constexpr double kEnough = 0.05;
-  constexpr int kFewest = 5;
-  double best = HUGE_VAL;
-  double spent = 0;
-  for (int i = 0; i < kFewest || spent < kEnough; ++i) {
-    RunStats stats;
-    const auto start = std::chrono::steady_clock::now();
-    OPWELD_CHECK(compiled.executable.run_into(inputs, outputs, &stats, profiled));
-    spent += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::min(best, stats.by_kernel.front().seconds);
-  }
-  return best;
-}
+// The kernels, in the order in which they are kept.
+enum Kind : std::uint8_t { kLittleCopy, kTwiceThat, kFarCopy, kNearCopy, kProduct, kMatrixProduct };
+
+constexpr std::int64_t kLittle = 1 << 15;
+constexpr std::int64_t kFar = 16 << 20;
+constexpr std::int64_t kBytesOfElement = 2 * 4;  // read and written
+constexpr std::int64_t kSide = 512;
+constexpr std::int64_t kMatrixSide = 1024;
 
 std::string copy_text(std::int64_t elements) {
   return fmt::format("graph g(%x: f32[{}]) {{\n  %y = neg(%x)\n  return %y as \"y\"\n}}", elements);
@@ -48,40 +31,79 @@ std::string product_text(std::string_view type, std::int64_t side) {
       type, side);
 }
 
-double product_flops(double side) {
-  return 2 * side * side * side;
+double product_flops(std::int64_t side) {
+  return 2 * static_cast<double>(side * side * side);
 }
 
 }  // namespace
 
-Expected<Target> calibrated(const Target& target, int threads) {
-  const int cores = threads > 0 ? threads : target.cores;
-  Target result = target;
-  // Of a kernel that all threads share, what is left when its work is taken away.
-  constexpr std::int64_t kLittle = 1 << 15;
-  OPWELD_TRY(const double little, best_seconds(copy_text(kLittle), target, cores));
-  OPWELD_TRY(const double twice, best_seconds(copy_text(2 * kLittle), target, cores));
-  result.launch_seconds = std::max(0.0, 2 * little - twice);
+Expected<Calibration::Probe> Calibration::probe_of(const std::string& text, const Target& target,
+                                                   int threads) {
+  OPWELD_TRY(Graph graph, parse_graph(text));
+  CompileOptions options;
+  options.target = target.name;
+  options.threads = threads;
+  OPWELD_TRY(std::vector<Tensor> inputs, example_inputs(graph, {}, 1));
+  OPWELD_TRY(Compiled compiled, compile(std::move(graph), options));
+  OPWELD_TRY(std::vector<Tensor> outputs, compiled.executable.run(inputs));
+  return Probe{std::move(compiled), std::move(inputs), std::move(outputs), {}};
+}
 
-  constexpr std::int64_t kFar = 16 << 20;
-  constexpr double kBytesOfElement = 2 * 4;  // read and written
-  OPWELD_TRY(const double far, best_seconds(copy_text(kFar), target, cores));
-  result.bandwidth = kFar * kBytesOfElement / (far - result.launch_seconds);
+Status Calibration::run(Probe& probe) {
+  RunOptions profiled;
+  profiled.profile = true;
+  RunStats stats;
+  OPWELD_CHECK(probe.compiled.executable.run_into(probe.inputs, probe.outputs, &stats, profiled));
+  probe.seconds.push_back(stats.by_kernel.front().seconds);
+  return {};
+}
 
+Expected<Calibration> Calibration::create(const Target& target, int threads) {
+  Calibration calibration;
+  calibration.target_ = target;
+  calibration.threads_ = threads > 0 ? threads : target.cores;
   // A quarter of a cache in all: the rest is others'.
-  const std::int64_t near_elements =
-      target.l2_bytes / 4 / static_cast<std::int64_t>(kBytesOfElement) * cores;
-  OPWELD_TRY(const double near, best_seconds(copy_text(near_elements), target, cores));
-  result.cache_bandwidth =
-      static_cast<double>(near_elements) * kBytesOfElement / (near - result.launch_seconds) / cores;
+  calibration.near_elements_ = target.l2_bytes / 4 / kBytesOfElement * calibration.threads_;
+  std::vector<std::string> texts = {copy_text(kLittle), copy_text(2 * kLittle), copy_text(kFar),
+                                    copy_text(calibration.near_elements_),
+                                    product_text("f32", kSide)};
+  if (target.has_amx_bf16) texts.push_back(product_text("bf16", kMatrixSide));
+  for (const std::string& text : texts) {
+    OPWELD_TRY(Probe probe, probe_of(text, target, calibration.threads_));
+    calibration.probes_.push_back(std::move(probe));
+  }
+  return calibration;
+}
 
-  constexpr std::int64_t kSide = 512;
-  OPWELD_TRY(const double product, best_seconds(product_text("f32", kSide), target, cores));
-  result.peak_flops = product_flops(kSide) / product / cores / kReachedOfFlops;
-  if (target.has_amx_bf16) {
-    constexpr std::int64_t kMatrixSide = 1024;
-    OPWELD_TRY(const double tiles, best_seconds(product_text("bf16", kMatrixSide), target, cores));
-    result.matrix_flops = product_flops(kMatrixSide) / tiles / cores / kReachedOfMatrixFlops;
+Status Calibration::sample() {
+  for (Probe& probe : probes_) {
+    // The first run is warm again after it; it does not count.
+    constexpr int kTimes = 3;
+    OPWELD_CHECK(run(probe));
+    probe.seconds.pop_back();
+    for (int i = 0; i < kTimes; ++i) OPWELD_CHECK(run(probe));
+  }
+  return {};
+}
+
+Target Calibration::rates() const {
+  const auto seconds = [&](Kind kind) {
+    std::vector<double> times = probes_[kind].seconds;
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::ranges::nth_element(times, middle);
+    return *middle;
+  };
+  Target result = target_;
+  // Of a kernel that all threads share, what is left when its work is taken away.
+  result.launch_seconds = std::max(0.0, 2 * seconds(kLittleCopy) - seconds(kTwiceThat));
+  result.bandwidth =
+      static_cast<double>(kFar * kBytesOfElement) / (seconds(kFarCopy) - result.launch_seconds);
+  result.cache_bandwidth = static_cast<double>(near_elements_ * kBytesOfElement) /
+                           (seconds(kNearCopy) - result.launch_seconds) / threads_;
+  result.peak_flops = product_flops(kSide) / seconds(kProduct) / threads_ / kReachedOfFlops;
+  if (target_.has_amx_bf16) {
+    result.matrix_flops =
+        product_flops(kMatrixSide) / seconds(kMatrixProduct) / threads_ / kReachedOfMatrixFlops;
   }
   return result;
 }

@@ -12,25 +12,27 @@ namespace opweld::cli {
 
 namespace {
 
-// Of each kernel, the median over runs for about a second.
-Expected<std::vector<double>> measured(Executable& executable, const std::vector<Tensor>& inputs) {
-  constexpr int kWarmUp = 3;
-  constexpr std::size_t kFewest = 10;
-  constexpr double kSeconds = 1;
+// Of each kernel, the median over runs for about a second, between which the machine is measured.
+Expected<std::vector<double>> measured(Executable& executable, const std::vector<Tensor>& inputs,
+                                       Calibration& calibration) {
+  constexpr int kTurns = 10;
+  constexpr double kSecondsOfTurn = 0.1;
   OPWELD_TRY(std::vector<Tensor> outputs, executable.run(inputs));
-  for (int i = 0; i < kWarmUp; ++i) OPWELD_CHECK(executable.run_into(inputs, outputs));
   RunOptions options;
   options.profile = true;
   std::vector<std::vector<double>> times;
-  const auto start = std::chrono::steady_clock::now();
-  const auto spent = [&]() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  for (std::size_t run = 0; run < kFewest || spent() < kSeconds; ++run) {
-    RunStats stats;
-    OPWELD_CHECK(executable.run_into(inputs, outputs, &stats, options));
-    times.resize(stats.by_kernel.size());
-    for (std::size_t i = 0; i < times.size(); ++i) times[i].push_back(stats.by_kernel[i].seconds);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    OPWELD_CHECK(calibration.sample());
+    // What the machine was measured with has displaced the model's weights.
+    OPWELD_CHECK(executable.run_into(inputs, outputs));
+    const auto start = std::chrono::steady_clock::now();
+    do {
+      RunStats stats;
+      OPWELD_CHECK(executable.run_into(inputs, outputs, &stats, options));
+      times.resize(stats.by_kernel.size());
+      for (std::size_t i = 0; i < times.size(); ++i) times[i].push_back(stats.by_kernel[i].seconds);
+    } while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
+             kSecondsOfTurn);
   }
   std::vector<double> medians;
   for (std::vector<double>& each : times) {
@@ -54,11 +56,12 @@ Expected<KernelTimes> kernel_times(Compiled& compiled, const ModelOptions& model
   Executable& executable = compiled.executable;
   KernelTimes times;
   OPWELD_TRY(const Target target, find_target(model.target));
-  OPWELD_TRY(times.rates, calibrated(target, executable.threads()));
+  OPWELD_TRY(Calibration calibration, Calibration::create(target, executable.threads()));
+  OPWELD_TRY(times.measured_seconds, measured(executable, inputs, calibration));
+  times.rates = calibration.rates();
   OPWELD_TRY(const Bindings sizes, bind_symbols(executable.graph(), inputs));
   const PlanVersion& version = executable.versions()[executable.version_for(sizes)];
   OPWELD_TRY(times.predicted, predict_kernels(version, times.rates, sizes, executable.threads()));
-  OPWELD_TRY(times.measured_seconds, measured(executable, inputs));
   times.median_error = median_error(times.predicted, times.measured_seconds);
   return times;
 }
