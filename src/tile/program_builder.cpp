@@ -152,8 +152,8 @@ Expr ProgramBuilder::arg_reduce(Combiner combiner, Expr value, Expr position, Ex
   return local;
 }
 
-void ProgramBuilder::store(Access to, Expr value, Expr where) {
-  emit({Store{std::move(to), value, where}});
+void ProgramBuilder::store(Access to, Expr value, Expr where, Expr past_caches) {
+  emit({Store{std::move(to), value, where, past_caches}});
 }
 
 void ProgramBuilder::dot(Dot dot) {

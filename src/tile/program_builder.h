@@ -106,7 +106,7 @@ class ProgramBuilder {
   Expr reduce(Combiner combiner, Expr value, Expr over, std::string_view name = "r");
   Expr arg_reduce(Combiner combiner, Expr value, Expr position, Expr over,
                   std::string_view name = "r");
-  void store(Access to, Expr value, Expr where = kNoExpr);
+  void store(Access to, Expr value, Expr where = kNoExpr, Expr past_caches = kNoExpr);
   void dot(Dot dot);
   void matrix_dot(MatrixDot dot);
   void transpose(Transpose transpose);

@@ -207,7 +207,9 @@ class ProgramPrinter {
 
   void statement(const Store& store) {
     const std::string to = access(store.to);
-    line("store " + to + " <- " + expr(store.value) + where(store.where));
+    const std::string past =
+        store.past_caches == kNoExpr ? "" : " past caches where " + expr(store.past_caches);
+    line("store " + to + " <- " + expr(store.value) + where(store.where) + past);
   }
 
   void statement(const Prefetch& prefetch) { line("prefetch " + access(prefetch.from)); }

@@ -32,7 +32,7 @@
 //              | "matrix_dot" access "+=" access "." access ...
 //                                                         the same on a matrix unit (see MatrixDot)
 //              | "transpose" access "<-" access ...       rows become columns (see Transpose)
-//              | "store" access "<-" expr where?
+//              | "store" access "<-" expr where? ("past caches where" expr)?
 //              | "store_pair" access "<-" expr "," expr   two neighbours in bf16 (see StorePair)
 //              | "store_interleaved" access "<-" expr "," expr
 //                                                         two vectors, lane by lane in turn (see
@@ -308,6 +308,10 @@ struct Store {
   Access to;
   Expr value = kNoExpr;
   Expr where = kNoExpr;
+  // A hint, equal for a whole run: where it holds, the memory is larger than caches are, and every
+  // element is stored once. To bring its lines into a cache before they are overwritten would be a
+  // third way to memory beside reading and writing. kNoExpr: it does not hold.
+  Expr past_caches = kNoExpr;
 };
 
 // to <- first, and the element behind it <- second. In a vector loop the places of neighbouring

@@ -339,6 +339,7 @@ class Verifier {
     OPWELD_CHECK(stored_to(store.to));
     OPWELD_CHECK(
         typed(store.value, compute_dtype(memory_dtype(program_, store.to)), "a stored value"));
+    OPWELD_CHECK(optional_condition(store.past_caches));
     return optional_condition(store.where);
   }
 

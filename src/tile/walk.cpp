@@ -116,6 +116,7 @@ void for_each_expr(const Statement& statement, const std::function<void(Expr)>& 
                    access(store.to);
                    one(store.value);
                    one(store.where);
+                   one(store.past_caches);
                  },
                  [&](const Prefetch& prefetch) { access(prefetch.from); },
                  [&](const Check& check) {

@@ -70,18 +70,22 @@ class GroupRunner {
       : GroupRunner(parse_graph(text), kind, target, strict, blocking) {}
 
   GroupRunner(Expected<Graph> graph, KernelKind kind, const std::string& target = "host",
+              bool strict = false, const tile::Blocking& blocking = {})
+      : GroupRunner(std::move(graph), kind, find_target(target), strict, blocking) {}
+
+  // For a target that there need not be, of instructions that there are.
+  GroupRunner(Expected<Graph> graph, KernelKind kind, const Expected<Target>& target,
               bool strict = false, const tile::Blocking& blocking = {}) {
     if (!graph) {
       ADD_FAILURE() << graph.error().message;
       return;
     }
     graph_ = std::make_unique<Graph>(std::move(*graph));
-    auto found = find_target(target);
-    if (!found) {
-      ADD_FAILURE() << found.error().message;
+    if (!target) {
+      ADD_FAILURE() << target.error().message;
       return;
     }
-    target_ = *found;
+    target_ = *target;
     auto lowered = tile::lower(*graph_, kind, {&target_, strict, blocking}, "group");
     if (!lowered) {
       error_ = lowered.error().message;

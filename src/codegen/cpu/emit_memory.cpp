@@ -71,12 +71,42 @@ llvm::Value* MemoryEmitter::load_where(const Place& place, llvm::Value* conditio
       [&] { return load_elements(place, mask); });
 }
 
-void MemoryEmitter::store(const Access& access, Expr value, Expr where) {
-  const Place to = place(access);
-  llvm::Value* const condition = where == kNoExpr ? nullptr : exprs_.value(where);
-  llvm::Value* elements = narrowed(value, to.dtype);
+void MemoryEmitter::store(const tile::Store& store) {
+  const Place to = place(store.to);
+  llvm::Value* const condition = store.where == kNoExpr ? nullptr : exprs_.value(store.where);
+  llvm::Value* elements = narrowed(store.value, to.dtype);
   if (to.kind != Place::Kind::Uniform) elements = emission_.splat(elements);
-  store_where(to, elements, condition);
+  const bool is_whole = condition == nullptr && current_mask() == nullptr;
+  if (store.past_caches != kNoExpr && is_whole && to.kind == Place::Kind::Contiguous &&
+      to.registers == nullptr) {
+    store_past_caches(to, elements, exprs_.value(store.past_caches));
+  } else {
+    store_where(to, elements, condition);
+  }
+}
+
+void MemoryEmitter::store_past_caches(const Place& place, llvm::Value* elements,
+                                      llvm::Value* condition) {
+  auto& builder = emission_.builder;
+  // Such instructions ask for whole vectors, and memory that a caller brings lies anywhere.
+  const auto bytes = static_cast<std::uint64_t>(byte_size(place.dtype)) *
+                     static_cast<std::uint64_t>(emission_.lanes->facts->lanes());
+  llvm::Value* const address = builder.CreatePtrToInt(place.pointer, builder.getInt64Ty());
+  llvm::Value* const rest = builder.CreateAnd(address, builder.getInt64(bytes - 1));
+  llvm::Value* const aligned = builder.CreateICmpEQ(rest, builder.getInt64(0));
+  const auto past = [&] {
+    auto* const store = builder.CreateAlignedStore(elements, place.pointer, llvm::Align(bytes));
+    llvm::Metadata* const one = llvm::ConstantAsMetadata::get(builder.getInt32(1));
+    store->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                       llvm::MDNode::get(emission_.context, one));
+    add_alias_facts(store, place.alias);
+    return nothing();
+  };
+  const auto through = [&] {
+    store_elements(place, elements, nullptr);
+    return nothing();
+  };
+  branch(emission_, builder.CreateAnd(condition, aligned), past, through);
 }
 
 llvm::Value* MemoryEmitter::narrowed(Expr value, DType dtype) {

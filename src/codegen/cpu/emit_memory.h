@@ -17,7 +17,7 @@ class MemoryEmitter {
   // The element in its compute type, 0 where `where` (which may be absent) does not hold: a vector
   // if it differs between the current lanes.
   llvm::Value* load(const tile::Access& access, Expr where);
-  void store(const tile::Access& access, Expr value, Expr where);
+  void store(const tile::Store& store);
   void store_pair(const tile::Access& access, Expr first, Expr second);
   void store_interleaved(const tile::Access& access, Expr first, Expr second);
   // Every cache line of consecutive lanes; lanes that lie apart are not worth an address each.
@@ -77,6 +77,8 @@ class MemoryEmitter {
   llvm::Value* load_lane_by_lane(const Place& place);
   void store_where(const Place& place, llvm::Value* elements, llvm::Value* condition);
   void store_elements(const Place& place, llvm::Value* elements, llvm::Value* mask);
+  // Of a whole vector: past the caches where the condition holds.
+  void store_past_caches(const Place& place, llvm::Value* elements, llvm::Value* condition);
   void store_lane_by_lane(const Place& place, llvm::Value* elements);
 
   // emit_registers.cpp

@@ -33,6 +33,8 @@ class ProgramEmitter {
     tile::for_each_statement(program.body, [&](const tile::Statement& statement) {
       const auto* loop = std::get_if<tile::ForLoop>(&statement.node);
       if (loop != nullptr) widest_vector_ = std::max<std::int64_t>(widest_vector_, loop->lanes);
+      const auto* store = std::get_if<tile::Store>(&statement.node);
+      stores_past_caches_ |= store != nullptr && store->past_caches != kNoExpr;
     });
   }
 
@@ -57,6 +59,8 @@ class ProgramEmitter {
       statements_.emit(emission_.program.body);
     });
     statements_.matrix_dots().release();
+    // Stores past the caches come in no order with others, such as one that says that this is done.
+    if (stores_past_caches_) builder.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
     builder.CreateRet(builder.getInt32(0));
     emission_.scopes.close();
   }
@@ -130,6 +134,7 @@ class ProgramEmitter {
   Emission emission_;
   StatementEmitter statements_;
   std::int64_t widest_vector_;  // lanes
+  bool stores_past_caches_ = false;
 };
 
 }  // namespace

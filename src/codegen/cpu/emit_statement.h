@@ -45,7 +45,7 @@ class StatementEmitter {
   void emit(const tile::StorePair& store) {
     memory_.store_pair(store.to, store.first, store.second);
   }
-  void emit(const tile::Store& store) { memory_.store(store.to, store.value, store.where); }
+  void emit(const tile::Store& store) { memory_.store(store); }
   void emit(const tile::Prefetch& prefetch) { memory_.prefetch(prefetch.from); }
   void emit(const tile::Check& check);
   void emit(const tile::Arrive& arrive);

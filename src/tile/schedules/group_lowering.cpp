@@ -191,8 +191,34 @@ Status GroupLowering::store(const DomainOutput& output, std::span<const Expr> in
                                    ? elements_.element(output.value, index)
                                    : elements_.element_where(where, output.value, index));
   OPWELD_TRY(Access place, place_in_output(output, index, where));
-  program_.store(std::move(place), value, where);
+  const Expr past_caches = stores_past_caches_ ? exceeds_caches(output.output) : kNoExpr;
+  program_.store(std::move(place), value, where, past_caches);
   return {};
+}
+
+Expr GroupLowering::exceeds_caches(const Value* output) {
+  // What a kernel behind this one finds in the caches it reads sooner. Copies of 8 MB and less,
+  // with a pass that reads them behind, took longer past caches of 2 MB a core on two cores, those
+  // of 16 MB and more took less time (docs/inner-loops.md). Of a last-level cache other programs
+  // have their share.
+  constexpr std::int64_t kManyCaches = 4;
+  const Target& target = *options_.target;
+  const std::int64_t limit =
+      std::min(kManyCaches * target.l2_bytes * target.cores, target.l3_bytes);
+  const Dim bytes = output->type().num_elements() * byte_size(output->dtype());
+  ExprPool& exprs = program_.exprs();
+  const auto known = bytes.constant();
+  if (known && *known < limit) return kNoExpr;
+  return exprs.binary(ExprKind::Le, math_.constant(limit), math_.size(bytes));
+}
+
+Index GroupLowering::ahead(std::span<const Expr> index, std::size_t axis, const Dim& size,
+                           std::int64_t steps) {
+  Index result(index.begin(), index.end());
+  result[axis] = program_.min(program_.add(result[axis], math_.constant(steps)),
+                              program_.sub(math_.size(size), math_.constant(1)));
+  math_.set_bound(result[axis], size);
+  return result;
 }
 
 Status GroupLowering::store_interleaved(const DomainOutput& output, std::span<const Expr> first,

@@ -83,6 +83,15 @@ class GroupLowering {
   Status chunked_vector(const std::string& name, const Dim& extent, std::int64_t chunk, int unroll,
                         const std::function<Status(const Body&)>& around, const LoopBody& body);
 
+  // From here on outputs that are larger than caches are stored past them: for a schedule that
+  // stores each element once and does not read it again.
+  void store_past_caches() { stores_past_caches_ = true; }
+  // Whether the output is larger than caches are; kNoExpr where it is not.
+  Expr exceeds_caches(const Value* output);
+
+  // The index so many steps further along an axis of that size, or that of its last element.
+  Index ahead(std::span<const Expr> index, std::size_t axis, const Dim& size, std::int64_t steps);
+
   // Stores the element of output.value at `index` into the output, in lanes where `where` holds.
   Status store(const DomainOutput& output, std::span<const Expr> index, Expr where = kNoExpr);
   // The same of two elements, of which the second lies behind the first in the output; those of
@@ -136,6 +145,7 @@ class GroupLowering {
   std::map<const Value*, Packing> packed_;
   std::map<const Value*, MemoryRef> output_params_;
   std::vector<const Value*> read_back_;
+  bool stores_past_caches_ = false;
 };
 
 }  // namespace opweld::tile

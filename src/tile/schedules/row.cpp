@@ -20,6 +20,7 @@ Expected<LoweredKernel> lower_row(const Graph& group, const LowerOptions& option
   if (!stages.is_reduced(domain.size() - 1)) return fail("it does not reduce the last axis");
   GroupLowering lowering(group, options, std::move(name));
   lowering.bind_params();
+  lowering.store_past_caches();
   Index row(domain.size(), lowering.math().constant(0));
   for (std::size_t axis = 0; axis < domain.size(); ++axis) {
     if (!stages.is_reduced(axis)) {

@@ -245,12 +245,7 @@ Status StagedReduction::prefetch_next_row(GroupLowering& lowering, std::span<con
     if (!reduced_[i] && !(domain_[i] == Dim(1))) axis = i;
   }
   if (!axis) return {};
-  IndexMath& math = lowering.math();
-  ProgramBuilder& program = lowering.program();
-  Index next(index.begin(), index.end());
-  next[*axis] = program.min(program.add(next[*axis], math.constant(1)),
-                            program.sub(math.size(domain_[*axis]), math.constant(1)));
-  math.set_bound(next[*axis], domain_[*axis]);
+  const Index next = lowering.ahead(index, *axis, domain_[*axis], 1);
   for (const Node* node : reductions_) {
     if (levels_.at(node->operand(0)) > 0) continue;
     OPWELD_CHECK(lowering.elements().prefetch(node->operand(0), next, next.back(), next[*axis]));
