@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "support/shape.h"
+#include "tile/buffer_lifetimes.h"
 #include "tile/walk.h"
 
 namespace opweld::tile {

@@ -54,14 +54,4 @@ Dim shared_bytes(const Param& param) {
   return round_up(num_elements(param.shape) * byte_size(param.dtype), kSharedAlignment);
 }
 
-Dim buffer_bytes(const TileProgram& program, Buffer::Space space) {
-  Dim bytes = 0;
-  for (const Buffer& buffer : program.buffers) {
-    if (buffer.space == space) {
-      bytes += num_elements(buffer.shape) * byte_size(buffer.dtype);
-    }
-  }
-  return bytes;
-}
-
 }  // namespace opweld::tile

@@ -17,7 +17,9 @@
 //                                                         have constant sizes, and constant
 //                                                         indices after unrolling. An outer buffer
 //                                                         is read in long runs, a slice at a time,
-//                                                         and may lie in the outer cache
+//                                                         and may lie in the outer cache. Those
+//                                                         needed one after the other may share
+//                                                         memory (see buffer_lifetimes.h)
 //   block     := statement*
 //   statement := "for" loop "in" expr ["step" n] kind block
 //              | "if" expr block                          a condition equal in all lanes
@@ -70,7 +72,8 @@
 //   (rounding f16/bf16 to nearest even, wrapping small integers).
 // - Tasks may run in any order and on any thread. Nothing else is shared: no two tasks store to
 //   the same place, and none reads what another stored, but by arrival.
-// - On-chip memory is a task's own but for what a Keep leaves there for the next one.
+// - On-chip memory is a task's own but for what a Keep leaves there for the next one. What a buffer
+//   holds before the body's first statement that touches it, and after the last, means nothing.
 // - Arrival. Tasks that each make a part of something store their parts into a shared param, then
 //   arrive at one counter. The one that arrives last sees what the others had stored before they
 //   arrived, and puts the parts together. No task waits for another. Which one is last is chance,
@@ -393,7 +396,5 @@ Dim num_tasks(const TileProgram& program);
 // Bytes of a shared param or counter, rounded up to kSharedAlignment; 0 for other params.
 inline constexpr std::int64_t kSharedAlignment = 64;
 Dim shared_bytes(const Param& param);
-// Bytes of all buffers of one task in that space.
-Dim buffer_bytes(const TileProgram& program, Buffer::Space space);
 
 }  // namespace opweld::tile

@@ -44,6 +44,31 @@ void for_each_statement(const Block& block, const std::function<void(const State
   }
 }
 
+void for_each_access(const Statement& statement, const std::function<void(const Access&)>& visit) {
+  std::visit(Overloaded{
+                 [&](const Load& load) { visit(load.from); },
+                 [&](const Dot& dot) {
+                   visit(dot.a);
+                   visit(dot.b);
+                 },
+                 [&](const MatrixDot& dot) {
+                   visit(dot.accumulator);
+                   visit(dot.a);
+                   visit(dot.b);
+                 },
+                 [&](const Transpose& transpose) {
+                   visit(transpose.to);
+                   visit(transpose.from);
+                 },
+                 [&](const Store& store) { visit(store.to); },
+                 [&](const StorePair& store) { visit(store.to); },
+                 [&](const StoreInterleaved& store) { visit(store.to); },
+                 [&](const Arrive& arrive) { visit(arrive.counter); },
+                 [](const auto&) {},  // loops, conditions, values and hints
+             },
+             statement.node);
+}
+
 void for_each_expr(const Statement& statement, const std::function<void(Expr)>& visit) {
   const auto one = [&visit](Expr expr) {
     if (expr != kNoExpr) visit(expr);

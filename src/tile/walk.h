@@ -20,6 +20,10 @@ const Block* nested_block(const Statement& statement);
 // Every statement, nested ones after the one that holds them.
 void for_each_statement(const Block& block, const std::function<void(const Statement&)>& visit);
 
+// What the statement itself reads and writes in memory, but for the accumulator of a dot, which is
+// in registers, and for what is fetched ahead.
+void for_each_access(const Statement& statement, const std::function<void(const Access&)>& visit);
+
 // The expressions that the statement itself reads: extents, indices, values, conditions; not those
 // of nested statements. Absent ones are left out.
 void for_each_expr(const Statement& statement, const std::function<void(Expr)>& visit);

@@ -37,6 +37,17 @@ def test_fusion_reaches_further_at_each_level(tiny: list[Layer]) -> None:
         assert auto.streamed_bytes > 0
 
 
+def test_a_layer_of_many_tokens_is_three_kernels(tiny: list[Layer]) -> None:
+    # Beside the look-up of cosines and sines: projections; attention; what follows it. Of a mixture
+    # of experts the experts are one more, and the third goes on from the attention if asked to.
+    llama, newest, mixtral = tiny[0], tiny[2], tiny[5]
+    for layer in (llama, newest):
+        assert planned(layer).kernels == 4, layer.name
+        assert planned(layer, "--attention-chains").kernels == 3, layer.name
+    assert planned(mixtral).kernels == 5
+    assert planned(mixtral, "--attention-chains").kernels == 4
+
+
 def test_the_table_has_every_layer(tiny: list[Layer]) -> None:
     assert len(tiny) == 9  # as many as are run above
     lines = list(rows(tiny=True, run=False))

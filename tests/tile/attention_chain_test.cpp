@@ -18,6 +18,8 @@ struct Layer {
   std::string inputs = {};
   std::string attributes = {};  // beside the scale
   bool norm = false;
+  // Behind the norm a matmul to so many columns, and the choice of a router among them.
+  int experts = 0;
   bool gives_out_heads = false;
   bool heads_in_order = true;
 };
@@ -43,6 +45,17 @@ std::string group(const Layer& l) {
     text += "%n = rms_norm(%y) {axis = -1, epsilon = 0.25}\n";
     outputs += ", %n as \"n\"";
   }
+  if (l.experts > 0) {
+    text += fmt::format("%router = constant {{value = {}[40, {}] random 2}}\n", l.dtype, l.experts);
+    text += R"(%rows = reshape(%n) {shape = <b * s, 40>}
+      %logits = matmul(%rows, %router)
+      %p = softmax(%logits) {axis = -1}
+      %best, %i = top_k(%p) {axis = 1, k = <2>}
+      %sum = reduce_sum(%best) {axes = [1], keepdims = 1}
+      %share = div(%best, %sum)
+)";
+    outputs += ", %share as \"share\", %i as \"i\"";
+  }
   if (l.gives_out_heads) outputs += ", %a as \"a\", %r as \"r\"";
   return text + "return " + outputs + "\n}";
 }
@@ -63,6 +76,17 @@ TEST(AttentionChain, GoesOnIntoTheProjection) {
   expect_right({});
   expect_right({.norm = true});
   expect_right({.norm = true, .gives_out_heads = true});
+}
+
+// The attention half of a layer with a mixture of experts, up to what each token chooses.
+TEST(AttentionChain, GoesOnThroughARouter) {
+  for (const int experts : {2, 7, 8, 64}) expect_right({.norm = true, .experts = experts});
+  expect_right({.attributes = ", causal = \"top_left\"", .norm = true, .experts = 8});
+  for (const std::string target : {"host-generic", "host-avx2", "host-avx512"}) {
+    if (!find_target(target)) continue;
+    expect_right({.norm = true, .experts = 8}, target);
+    expect_right({.norm = true, .experts = 8}, target, true);
+  }
 }
 
 TEST(AttentionChain, EveryTargetAndType) {
@@ -95,6 +119,9 @@ TEST(AttentionChain, FewRowsAndNoBatch) {
   const GroupRunner free(group({}), KernelKind::Chain);
   ASSERT_EQ(free.error(), "");
   free.check({{"b", 0}, {"s", 17}});
+  const GroupRunner router(group({.norm = true, .experts = 5}), KernelKind::Chain);
+  ASSERT_EQ(router.error(), "");
+  router.check({{"b", 0}, {"s", 17}});
   const std::string text =
       "graph g(%q: f32[b, 2, 50, 8], %k: f32[b, 2, 50, 8], %x: f32[b, 50, 16]) {\n"
       "%w = constant {value = f32[16, 16] random 1}\n"

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "tile/buffer_lifetimes.h"
 #include "tile/program_builder.h"
 #include "tile/tile_ir.h"
 #include "tile/walk.h"

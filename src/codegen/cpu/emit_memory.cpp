@@ -8,6 +8,7 @@
 #include "codegen/cpu/operations.h"
 #include "codegen/cpu/vector_math.h"
 #include "support/shape.h"
+#include "tile/buffer_lifetimes.h"
 
 namespace opweld::cpu {
 
@@ -374,10 +375,14 @@ void MemoryEmitter::make_alias_facts() {
   for (std::size_t i = 0; i < program.params.size() + program.buffers.size(); ++i) {
     scopes.push_back(metadata.createAnonymousAliasScope(domain));
   }
-  // An output may lie over an input of the same shape and dtype; nothing else shares memory.
+  // An output may lie over an input of the same shape and dtype, and buffers in each other's place
+  // where they are needed one after the other; nothing else shares memory.
+  const std::vector<tile::BufferLifetime> lifetimes = tile::buffer_lifetimes(program);
   const auto may_alias = [&](std::size_t a, std::size_t b) {
     if (a == b) return true;
-    if (std::max(a, b) >= program.params.size()) return false;
+    const std::size_t params = program.params.size();
+    if (std::min(a, b) >= params) return !lifetimes[a - params].overlaps(lifetimes[b - params]);
+    if (std::max(a, b) >= params) return false;
     const tile::Param& one = program.params[a];
     const tile::Param& other = program.params[b];
     const auto of_graph = [](const tile::Param& param) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/cpu/buffer_places.h"
 #include "codegen/cpu/emit_statement.h"
 #include "support/shape.h"
 #include "tile/walk.h"
@@ -10,19 +11,8 @@ namespace opweld::cpu {
 
 namespace {
 
-// Every cache buffer starts on a cache line of its own, and the widest vector may read past its
-// end.
-constexpr std::int64_t kBufferAlignment = 64;
-
-Dim buffer_bytes(const tile::Buffer& buffer) {
-  const Dim bytes = num_elements(buffer.shape) * byte_size(buffer.dtype);
-  return round_up(bytes, kBufferAlignment) + kBufferAlignment;
-}
-
-// Before the buffers lies the key of what is kept.
-Dim first_offset(const tile::TileProgram& program) {
-  return tile::keep_of(program) == nullptr ? 0 : kBufferAlignment;
-}
+// Of register buffers: that of the widest vector.
+constexpr std::int64_t kSlotAlignment = 64;
 
 class ProgramEmitter {
  public:
@@ -85,12 +75,13 @@ class ProgramEmitter {
   void place_buffers() {
     auto& builder = emission_.builder;
     llvm::Value* const scratch = emission_.function->getArg(4);
-    Dim offset = first_offset(emission_.program);
-    for (const tile::Buffer& buffer : emission_.program.buffers) {
+    const BufferPlaces places = cpu::place_buffers(emission_.program);
+    for (std::size_t i = 0; i < places.offsets.size(); ++i) {
+      const tile::Buffer& buffer = emission_.program.buffers[i];
       if (buffer.space != tile::Buffer::Space::Register) {
-        llvm::Value* const at = statements_.exprs().value(emission_.pool.size_of(offset));
+        const Expr offset = emission_.pool.size_of(places.offsets[i]);
+        llvm::Value* const at = statements_.exprs().value(offset);
         emission_.buffers.push_back(builder.CreateGEP(builder.getInt8Ty(), scratch, at));
-        offset += buffer_bytes(buffer);
         continue;
       }
       // Whole vectors are read and written, so there is room for the last one to be whole.
@@ -99,7 +90,7 @@ class ProgramEmitter {
           emission_.new_alloca(llvm::ArrayType::get(emission_.storage_type(buffer.dtype),
                                                     static_cast<std::uint64_t>(elements)),
                                buffer.name);
-      slot->setAlignment(llvm::Align(kBufferAlignment));
+      slot->setAlignment(llvm::Align(kSlotAlignment));
       emission_.buffers.push_back(slot);
     }
   }
@@ -154,10 +145,7 @@ std::vector<const tile::Check*> checks_of(const tile::TileProgram& program) {
 }
 
 Dim scratch_bytes(const tile::TileProgram& program) {
-  Dim bytes = first_offset(program);
-  for (const tile::Buffer& buffer : program.buffers) {
-    if (buffer.space != tile::Buffer::Space::Register) bytes += buffer_bytes(buffer);
-  }
+  Dim bytes = place_buffers(program).bytes;
   std::size_t shown = 0;
   for (const tile::Check* check : checks_of(program)) shown = std::max(shown, check->shown.size());
   if (shown > 0) bytes = max(bytes, static_cast<std::int64_t>(shown * sizeof(std::int64_t)));

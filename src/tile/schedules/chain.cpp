@@ -351,8 +351,10 @@ class ChainEmitter {
 
   // Where weights are narrower than what matmuls compute in: rows for which the block that each
   // packs and its partial sums are on chip. The outer cache holds twice as many rows of f16 as of
-  // f32, but both are multiplied as f32. Where those would be too few to be worth a chain, the
-  // schedule leaves it at the others, and whether that is too much on chip is not for it to say.
+  // f32, but both are multiplied as f32. Blocks of all stages are counted, though they share
+  // memory: that many rows hide the weights, and more leave fewer tasks to share out. Where those
+  // would be too few to be worth a chain, the schedule leaves it at the others, and whether that is
+  // too much on chip is not for it to say.
   std::int64_t rows_on_chip() const {
     std::int64_t row_bytes = 0;
     std::int64_t panel_bytes = 0;
