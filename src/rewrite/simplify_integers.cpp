@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "rewrite/index_range.h"
 #include "rewrite/match.h"
 #include "rewrite/ramp.h"
 #include "rewrite/simplify_rules.h"
@@ -37,6 +38,31 @@ Value* and_of_true(Builder& build, Node& node) {
 // or(x, false) -> x
 Value* or_of_false(Builder& build, Node& node) {
   return beside(build, node, 0);
+}
+
+// x / c * c
+bool is_whole_part(const Value* value, const Value* quotient, double divisor) {
+  const Node* const product = made_by(value, "mul");
+  const Value* const other = product == nullptr ? nullptr : other_operand(*product, quotient);
+  return other != nullptr && scalar_constant(other) == divisor;
+}
+
+// x / c - (x - x / c * c < 0) -> x / c: a quotient that is rounded down, of what is never negative
+Value* floor_of_place(Builder&, Node& node) {
+  Value* const quotient = node.operand(0);
+  const Node* const division = made_by(quotient, "div");
+  const Node* const correction = made_by(node.operand(1), "cast");
+  if (division == nullptr || correction == nullptr || quotient->type() != node.result()->type()) {
+    return nullptr;
+  }
+  const Value* const x = division->operand(0);
+  const auto divisor = scalar_constant(division->operand(1));
+  if (!divisor || *divisor <= 0 || !index_limit(x)) return nullptr;
+  const Node* const below = made_by(correction->operand(0), "lt");
+  const Node* const rest = below == nullptr ? nullptr : made_by(below->operand(0), "sub");
+  const bool is_rest = rest != nullptr && scalar_constant(below->operand(1)) == 0.0 &&
+                       rest->operand(0) == x && is_whole_part(rest->operand(1), quotient, *divisor);
+  return is_rest ? quotient : nullptr;
 }
 
 // The axis of a tensor of that shape along which the places count from 0 to all of `size`; the rank
@@ -103,6 +129,7 @@ std::span<const SimplifyRule> integer_simplifications() {
       {"gt", known_everywhere},  {"ge", known_everywhere},      {"and", and_of_true},
       {"and", known_everywhere}, {"or", or_of_false},           {"or", known_everywhere},
       {"not", known_everywhere}, {"gather_nd", gather_of_grid}, {"gather_nd", gather_of_rows},
+      {"sub", floor_of_place},
   };
   return kRules;
 }

@@ -1,6 +1,5 @@
 // Positions and comparisons of them that are known at all sizes.
-#include <algorithm>
-
+#include "rewrite/dce.h"
 #include "rewrite/raising.h"
 #include "rewrite/ramp.h"
 #include "rewrite/simplify.h"
@@ -15,12 +14,7 @@ std::string left(const std::string& inputs, const std::string& nodes,
                  const Bindings& sizes = kSizes) {
   const auto pass = [](Graph& graph) -> Status {
     OPWELD_CHECK(simplify(graph));
-    std::vector<Node*> all = graph.nodes_in_order();
-    for (auto node = all.rbegin(); node != all.rend(); ++node) {
-      const Value* const result = (*node)->result();
-      if (result->uses().empty() && !result->is_graph_output()) graph.erase(*node);
-    }
-    return {};
+    return eliminate_dead_code(graph);
   };
   return raised("graph g(" + inputs + ") {\n" + nodes + "\n return %y as \"y\"\n}",
                 RaisingCase{+pass, sizes});
@@ -186,6 +180,44 @@ TEST(EqualInside, WhereASizeMayBeZero) {
   EXPECT_FALSE(equal_inside(min(s, 2), 2, {s}));
   EXPECT_FALSE(equal_inside(s, t, {s, t}));
   EXPECT_TRUE(equal_inside(s, t, {Dim(0), s}));
+}
+
+// What PyTorch traces of `places // 2`.
+std::string floored(const std::string& places, const std::string& by = "2",
+                    const std::string& back = "2") {
+  return left("%x: f32[t, 9], %n: i64[t, 3]",
+              places + number("c", by) + number("d", back) + number("zero", "0") +
+                  "%q = div(%i, %c)\n%whole = mul(%q, %d)\n%rest = sub(%i, %whole)\n"
+                  "%below = lt(%rest, %zero)\n%one = cast(%below) {to = i64}\n"
+                  "%y = sub(%q, %one)\n");
+}
+
+const std::string kPlaces = "%v, %i = top_k(%x) {axis = 1, k = <3>}\n";
+const std::string kAll = " div mul sub lt cast sub";
+
+TEST(SimplifyIntegers, PlacesAreDividedAsTheyAre) {
+  EXPECT_EQ(floored(kPlaces), "top_k div");
+  EXPECT_EQ(floored("%v, %p = top_k(%x) {axis = 1, k = <3>}\n"
+                    "%m = transpose(%p) {permutation = [1, 0]}\n"
+                    "%s = slice(%m) {starts = <1, 0>, sizes = <2, t>, steps = [1, 1]}\n"
+                    "%j = reshape(%s) {shape = <2*t>}\n%k = cast(%j) {to = i32}\n"
+                    "%i = cast(%k) {to = i64}\n"),
+            "top_k transpose slice reshape cast cast div");
+  EXPECT_EQ(floored("%i = argmax(%x) {axis = 1, keepdims = 1}\n"), "argmax div");
+  EXPECT_EQ(floored("%small, %i = top_k(%n) {axis = 1, k = <3>, largest = 0}\n"), "top_k div");
+}
+
+TEST(SimplifyIntegers, WhatMayBeNegativeIsNotDividedAsItIs) {
+  // Any number, the least of any numbers, and what is computed of places.
+  EXPECT_EQ(floored("%i = neg(%n)\n"), "neg" + kAll);
+  EXPECT_EQ(floored("%i, %p = top_k(%n) {axis = 1, k = <3>}\n"), "top_k" + kAll);
+  EXPECT_EQ(floored(kPlaces, "-2", "-2"), "top_k" + kAll);
+  // What does not fit wraps around.
+  EXPECT_EQ(floored("%v, %p = top_k(%x) {axis = 1, k = <3>}\n%s = cast(%p) {to = i8}\n"
+                    "%i = cast(%s) {to = i64}\n"),
+            "top_k cast cast" + kAll);
+  // Not the rest of that quotient.
+  EXPECT_EQ(floored(kPlaces, "2", "3"), "top_k" + kAll);
 }
 
 }  // namespace
