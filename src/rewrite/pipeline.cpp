@@ -16,6 +16,7 @@
 #include "rewrite/raise/rope.h"
 #include "rewrite/raise/silu.h"
 #include "rewrite/raise/softmax.h"
+#include "rewrite/raise/sorted_rows.h"
 #include "rewrite/simplify.h"
 #include "rewrite/sink_views.h"
 
@@ -47,6 +48,10 @@ std::vector<RewritePass> rewrite_passes(const RewriteOptions& options) {
             {"raise-experts",
              [notes = options.notes](Graph& graph) {  // branches of experts -> grouped_matmul
                return raise_experts(graph, notes);
+             }},
+            {"raise-sorted-rows",
+             [notes = options.notes](Graph& graph) {  // sort, histogram, cumsum -> sort_by_group
+               return raise_sorted_rows(graph, notes);
              }},
             {"sink-views", sink_views},     // gelu(transpose(x w)) -> transpose(gelu(x w))
             {"simplify-raised", simplify},  // transposes beside what was raised or moved meet
