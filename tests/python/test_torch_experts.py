@@ -90,11 +90,13 @@ def test_a_block_is_planned_as_in_the_other_spelling(name: str) -> None:
 
 
 def test_all_tokens_choose_the_same() -> None:
+    """The last two, by rows that are positive; of equal ones eager mode may take any."""
     module = mixtral(2)
-    nn.init.zeros_(module.gate.weight)
+    with torch.no_grad():
+        module.gate.weight.copy_(torch.arange(EXPERTS)[:, None] / WIDTH)
     compiled = Compiled(module)
     with torch.no_grad():
-        x = floats(2, 9, WIDTH)
+        x = floats(2, 9, WIDTH).abs()
         assert_same(compiled(x), module(x))
 
 
@@ -105,7 +107,7 @@ def given(**more: Any) -> tuple[nn.Module, Compiled, Tensor, Tensor]:
 
 
 def test_experts_that_somebody_else_chose_are_not_known_to_exist() -> None:
-    module, compiled, x, weights = given()
+    module, compiled, x, weights = given(dynamic=False)
     chosen = whole(7, 2, high=EXPERTS)
     with torch.no_grad():
         assert_same(compiled(x, chosen, weights), module(x, chosen, weights))
