@@ -167,20 +167,14 @@ bool operator==(const ExprNode& a, const ExprNode& b) {
 }
 
 Expr ExprPool::intern(ExprNode node) {
-  if (nodes_.empty()) {  // programs have a hundred or more
-    constexpr std::size_t kUsual = 64;
-    nodes_.reserve(kUsual);
-    index_.reserve(kUsual);
-  }
-  const std::size_t hash = hash_of(node);
-  const auto [first, last] = index_.equal_range(hash);
-  for (auto entry = first; entry != last; ++entry) {
-    if ((*this)[entry->second] == node) return entry->second;
-  }
-  const auto expr = static_cast<Expr>(nodes_.size());
-  nodes_.push_back(std::move(node));
-  index_.emplace(hash, expr);
-  return expr;
+  constexpr std::size_t kUsual = 64;  // programs have a hundred or more
+  if (nodes_.empty()) nodes_.reserve(kUsual);
+  const auto next = static_cast<std::int32_t>(nodes_.size());
+  const std::int32_t place = index_.find_or_add(hash_of(node), next, [&](std::int32_t at) {
+    return nodes_[static_cast<std::size_t>(at)] == node;
+  });
+  if (place == next) nodes_.push_back(std::move(node));
+  return static_cast<Expr>(place);
 }
 
 Expr ExprPool::input(int index, DType compute_type) {

@@ -14,12 +14,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "graph/dtype.h"
 #include "support/dim.h"
 #include "support/expected.h"
+#include "support/position_index.h"
 
 namespace opweld {
 
@@ -140,7 +140,7 @@ class ExprPool {
   Expr fold_or_intern(ExprNode node);
   Expr rebuild(ExprNode node, const Expr (&arguments)[3]);
   std::vector<ExprNode> nodes_;
-  std::unordered_multimap<std::size_t, Expr> index_;
+  PositionIndex index_;  // of the nodes
 };
 
 std::string_view to_string(ExprKind kind);
