@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "fusion/cost.h"
 #include "fusion/legality/legality.h"
@@ -48,6 +49,14 @@ bool may_be_made(const Kernel& kernel, const PlanOptions& options) {
   if (kernel.kind != KernelKind::Chain) return true;
   return keeps_cores_busy(estimate->pressure, options) &&
          has_rows_that_pay(kernel, *estimate, options);
+}
+
+GroupCosts::Known& GroupCosts::known(const Group& group) {
+  NodeKey key;
+  key.reserve(group.nodes.size() + 1);
+  key.push_back(static_cast<std::uintptr_t>(group.kind));
+  append_to(key, group.nodes);
+  return known_[std::move(key)];
 }
 
 GroupCost GroupCosts::cost(const Group& group) {

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <utility>
-#include <vector>
+#include <unordered_map>
 
 #include "fusion/groups.h"
+#include "fusion/node_key.h"
 #include "fusion/planner.h"
 
 namespace opweld {
@@ -47,10 +46,10 @@ class GroupCosts {
     std::optional<double> least_moving_seconds;
     std::optional<bool> may_be_made;
   };
-  Known& known(const Group& group) { return known_[{group.kind, group.nodes}]; }
+  Known& known(const Group& group);
 
   const PlanOptions& options_;
-  std::map<std::pair<KernelKind, std::vector<Node*>>, Known> known_;
+  std::unordered_map<NodeKey, Known, NodeKeyHash> known_;  // by the kind and the nodes
 };
 
 }  // namespace opweld
