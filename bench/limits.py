@@ -105,14 +105,18 @@ def read_limits(runs: list[dict]) -> dict[int, Limits]:
         key = (run["threads"], name, size)
         best[key] = max(rate, best.get(key, 0.0))
 
-    def rates(threads: int, name: str) -> Rates:
-        return Rates({s: rate for (t, n, s), rate in best.items() if (t, n) == (threads, name)})
+    def rates(threads: int, *names: str) -> Rates:
+        by_size: dict[int, float] = {}
+        for (t, name, size), rate in best.items():
+            if t == threads and name in names:
+                by_size[size] = max(rate, by_size.get(size, 0.0))
+        return Rates(by_size)
 
     return {
         threads: Limits(
             threads=threads,
             flops=best[threads, "FusedMultiplyAdd", 0],
-            copy_bytes=rates(threads, "Copy"),
+            copy_bytes=rates(threads, "Copy", "CopyPastCaches"),
             read_bytes=rates(threads, "Read"),
             bf16_flops=best.get((threads, "Bfloat16Dot", 0)),
             tile_flops=best.get((threads, "Bfloat16Tiles", 0)),

@@ -3,10 +3,12 @@
 // FusedMultiplyAdd counts the fp32 flops of a loop of independent fused multiply-adds in the widest
 // vectors there are, Bfloat16Dot those of the instruction that adds two bf16 products to an fp32
 // sum, and Bfloat16Tiles those of the matrix unit's product of bf16 tiles (AMX), where the
-// processor has them. Copy and Read count the bytes of passes over memory; their argument says how
-// many bytes a pass touches on all threads together, so that the rate of a cache and that of memory
-// are told apart; the bytes lie on huge pages where the system has them. Each runs on as many
-// threads as asked for, every thread on data of its own.
+// processor has them. Copy, CopyPastCaches and Read count the bytes of passes over memory; their
+// argument says how many bytes a pass touches on all threads together, so that the rate of a cache
+// and that of memory are told apart; the bytes lie on huge pages where the system has them. Copy is
+// the C library's, and CopyPastCaches stores without bringing lines into a cache first, which is
+// faster where no cache holds them. Each runs on as many threads as asked for, every thread on data
+// of its own.
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
 
@@ -190,16 +192,33 @@ std::shared_ptr<std::byte> touched_block(benchmark::State& state, std::size_t by
   return block;
 }
 
-void Copy(benchmark::State& state) {
+void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += sizeof(__m128i)) {
+    const __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), part);
+  }
+  _mm_sfence();
+}
+
+template <auto copy>
+void copies(benchmark::State& state) {
   const std::size_t bytes = share(state, 2);
   const auto from = touched_block(state, bytes);
   const auto to = touched_block(state, bytes);
   if (from == nullptr || to == nullptr) return;
   for (auto _ : state) {
-    std::memcpy(to.get(), from.get(), bytes);
+    copy(to.get(), from.get(), bytes);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * 2 * static_cast<std::int64_t>(bytes));
+}
+
+void Copy(benchmark::State& state) {
+  copies<std::memcpy>(state);
+}
+
+void CopyPastCaches(benchmark::State& state) {
+  copies<copy_past_caches>(state);
 }
 
 void Read(benchmark::State& state) {
@@ -233,6 +252,7 @@ BENCHMARK(Bfloat16Dot)->Apply(on_threads);
 // several times what another does. Many short runs, of which the reader takes the best.
 BENCHMARK(Bfloat16Tiles)->Apply(on_threads)->MinTime(0.01)->Repetitions(30);
 BENCHMARK(Copy)->Apply(on_sizes);
+BENCHMARK(CopyPastCaches)->Apply(on_sizes);
 BENCHMARK(Read)->Apply(on_sizes);
 
 }  // namespace
