@@ -1,4 +1,6 @@
 // Positions and comparisons of them that are known at all sizes.
+#include <algorithm>
+
 #include "rewrite/dce.h"
 #include "rewrite/raising.h"
 #include "rewrite/ramp.h"

@@ -1,5 +1,6 @@
 #include "tile/schedules/group_lowering.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "tile/schedules/scattered_output.h"

@@ -16,7 +16,8 @@ struct KernelTimes {
   Target rates;                          // that the predictions are made of
 };
 
-// Runs the model, by turns with what measures the rates of the machine, on as many inputs as the sizes ask for.
+// Runs the model, by turns with what measures the rates of the machine, on as many inputs as the
+// sizes ask for.
 Expected<KernelTimes> kernel_times(Compiled& compiled, const ModelOptions& model,
                                    const std::vector<Tensor>& inputs);
 
