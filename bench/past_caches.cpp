@@ -16,22 +16,37 @@
 
 namespace {
 
-constexpr std::size_t kVector = sizeof(__m128i);
-
 enum class Way : std::uint8_t { Through, Past };
 
+// In vectors of AVX-512, of which one is a line.
 template <Way way>
-void write(const std::byte* from, std::byte* to, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; i += kVector) {
-    const __m128i vector = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
-    auto* const place = reinterpret_cast<__m128i*>(to + i);
-    if constexpr (way == Way::Past) _mm_stream_si128(place, vector);
-    if constexpr (way == Way::Through) _mm_store_si128(place, vector);
+[[gnu::target("avx512f")]] void write_lines(const std::byte* from, std::byte* to,
+                                            std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += sizeof(__m512i)) {
+    const __m512i vector = _mm512_loadu_si512(from + i);
+    if constexpr (way == Way::Past) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), vector);
+    } else {
+      _mm512_store_si512(to + i, vector);
+    }
+  }
+  _mm_sfence();
+}
+
+// In those of AVX2.
+template <Way way>
+[[gnu::target("avx2")]] void write_halves(const std::byte* from, std::byte* to, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += sizeof(__m256i)) {
+    const __m256i vector = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    auto* const place = reinterpret_cast<__m256i*>(to + i);
+    if constexpr (way == Way::Past) _mm256_stream_si256(place, vector);
+    if constexpr (way == Way::Through) _mm256_store_si256(place, vector);
   }
   _mm_sfence();
 }
 
 __m128i read(const std::byte* from, std::size_t bytes) {
+  constexpr std::size_t kVector = sizeof(__m128i);
   constexpr std::size_t kSums = 4;  // which do not wait for each other
   __m128i sums[kSums] = {};
   for (std::size_t i = 0; i < bytes; i += kSums * kVector) {
@@ -43,7 +58,7 @@ __m128i read(const std::byte* from, std::size_t bytes) {
   return _mm_xor_si128(_mm_xor_si128(sums[0], sums[1]), _mm_xor_si128(sums[2], sums[3]));
 }
 
-template <Way way>
+template <auto write>
 void written_and_read(benchmark::State& state) {
   const auto share = static_cast<std::size_t>((state.range(0) << 20) / state.threads());
   const auto from = opweld::allocate_block(share);
@@ -52,7 +67,7 @@ void written_and_read(benchmark::State& state) {
   std::memset(from.get(), 1, share);
   std::memset(to.get(), 1, share);
   for (auto _ : state) {
-    write<way>(from.get(), to.get(), share);
+    write(from.get(), to.get(), share);
     benchmark::DoNotOptimize(read(to.get(), share));
   }
 }
@@ -63,7 +78,21 @@ void sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
 }
 
-BENCHMARK(written_and_read<Way::Through>)->Apply(sizes);
-BENCHMARK(written_and_read<Way::Past>)->Apply(sizes);
+void lines(benchmark::State& state, bool past) {
+  if (__builtin_cpu_supports("avx512f") == 0) return state.SkipWithError("no AVX-512");
+  past ? written_and_read<write_lines<Way::Past>>(state)
+       : written_and_read<write_lines<Way::Through>>(state);
+}
+
+void halves(benchmark::State& state, bool past) {
+  if (__builtin_cpu_supports("avx2") == 0) return state.SkipWithError("no AVX2");
+  past ? written_and_read<write_halves<Way::Past>>(state)
+       : written_and_read<write_halves<Way::Through>>(state);
+}
+
+BENCHMARK_CAPTURE(lines, through, false)->Apply(sizes);
+BENCHMARK_CAPTURE(lines, past, true)->Apply(sizes);
+BENCHMARK_CAPTURE(halves, through, false)->Apply(sizes);
+BENCHMARK_CAPTURE(halves, past, true)->Apply(sizes);
 
 }  // namespace

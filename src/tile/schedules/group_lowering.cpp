@@ -198,11 +198,10 @@ Status GroupLowering::store(const DomainOutput& output, std::span<const Expr> in
 }
 
 Expr GroupLowering::exceeds_caches(const Value* output) {
-  // What a kernel behind this one finds in the caches it reads sooner. Copies of 8 MB and less,
-  // with a pass that reads them behind, took longer past caches of 2 MB a core on two cores, those
-  // of 16 MB and more took less time (docs/inner-loops.md). Of a last-level cache other programs
-  // have their share.
-  constexpr std::int64_t kManyCaches = 4;
+  // What a kernel behind this one finds in the caches it reads sooner. A copy and a pass that reads
+  // it took longer past caches of 2 MB a core on two cores for 16 MB, as long for 32, and less for
+  // more (docs/inner-loops.md). Of a last-level cache other programs have their share.
+  constexpr std::int64_t kManyCaches = 8;
   const Target& target = *options_.target;
   const std::int64_t limit =
       std::min(kManyCaches * target.l2_bytes * target.cores, target.l3_bytes);
