@@ -29,6 +29,36 @@ TEST(RowSchedule, SoftmaxOfALineWithNanIsNan) {
   group.check(inputs);
 }
 
+// Products beyond 2^31, of a constant that is no power of two, feed the maximum and what is shifted
+// by it: nearly one-hot if both are the same products. Beyond what a float holds all is NaN.
+TEST(RowSchedule, SoftmaxOfLargeProducts) {
+  for (const char* target : {"host", "host-avx2", "host-generic"}) {
+    const GroupRunner group(R"(graph g(%x: f32[a, n], %c: f32[]) {
+      %s = mul(%x, %c)
+      %y = softmax(%s) {axis = 1}
+      return %y as "y"
+    })",
+                            KernelKind::Row, target);
+    for (const std::int64_t n : kLengths) {
+      std::vector<Tensor> inputs = group.random_inputs({{"a", 2}, {"n", n}});
+      const std::int64_t largest = n / 2;
+      for (std::int64_t i = 0; i < 2 * n; ++i) {
+        inputs[0].set_double(i, (i % n == largest ? 10001.0 : 9000.0 - static_cast<double>(i)));
+      }
+      inputs[1].set_double(0, 1.1e6);
+      const auto finite = group.run(inputs);
+      inputs[1].set_double(0, 1e36);
+      const auto infinite = group.run(inputs);
+      ASSERT_TRUE(finite && infinite);
+      for (std::int64_t i = 0; i < 2 * n; ++i) {
+        const double expected = i % n == largest ? 1 : 0;
+        EXPECT_EQ((*finite)[0].get_double(i), expected) << n << " at " << i;
+        EXPECT_TRUE(std::isnan((*infinite)[0].get_double(i))) << n << " at " << i;
+      }
+    }
+  }
+}
+
 TEST(RowSchedule, GreatestNumbers) {
   const GroupRunner group(R"(graph g(%x: f32[a, n]) {
     %y = reduce_max_number(%x) {axes = [1], keepdims = 0}
