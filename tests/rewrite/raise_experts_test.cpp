@@ -30,21 +30,12 @@ std::vector<Tensor> inputs_of(const Graph& graph, std::int64_t tokens, bool ties
   return inputs;
 }
 
-struct Raised {
-  Graph graph;
-  std::vector<std::string> notes;
-};
-
 // Means the same in double precision for all numbers of tokens.
-Raised raise(const std::string& text) {
+RaisedWithNotes raise(const std::string& text) {
   auto parsed = parse_graph(text);
   EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message) << "\n" << text;
   const Graph before = std::move(*parsed);
-  Raised result{before.clone(), {}};
-  const Status done = raise_experts(result.graph, &result.notes);
-  EXPECT_TRUE(done) << (done ? "" : done.error().message);
-  const Status sound = verify(result.graph);
-  EXPECT_TRUE(sound) << (sound ? "" : sound.error().message);
+  RaisedWithNotes result = raised_with_notes(before, raise_experts);
   for (const std::int64_t tokens : {0, 1, 2, 9, 40}) {
     for (const bool ties : {false, true}) {
       const std::vector<Tensor> inputs = inputs_of(before, tokens, ties);
@@ -56,14 +47,14 @@ Raised raise(const std::string& text) {
 
 // Two stages of each: nothing is left of the branches.
 void expect_merged(const ExpertSpelling& of, int other_products = 1) {
-  const Raised raised = raise(experts_text(of));
+  const RaisedWithNotes raised = raise(experts_text(of));
   EXPECT_EQ(count_of(raised.graph, "grouped_matmul"), 2) << of.share << " " << of.expert;
   EXPECT_EQ(count_of(raised.graph, "matmul"), other_products) << of.share << " " << of.expert;
   EXPECT_THAT(raised.notes, IsEmpty());
 }
 
 std::string note_of(const ExpertSpelling& of) {
-  const Raised raised = raise(experts_text(of));
+  const RaisedWithNotes raised = raise(experts_text(of));
   EXPECT_EQ(count_of(raised.graph, "grouped_matmul"), 0);
   EXPECT_EQ(raised.notes.size(), 1U);
   return raised.notes.empty() ? "" : raised.notes.front();
@@ -101,7 +92,7 @@ TEST(RaiseExperts, GatheredByOtherIndicesTheyStay) {
   text.replace(text.find("gather(%wd, %which)"), 19, "gather(%wd, %others)");
   text.insert(text.find("    %wgu = "),
               "    %last = constant {value = i64[] {4}}\n    %others = sub(%last, %which)\n");
-  const Raised raised = raise(text);
+  const RaisedWithNotes raised = raise(text);
   EXPECT_EQ(count_of(raised.graph, "grouped_matmul"), 0);
   EXPECT_THAT(raised.notes, Contains(HasSubstr("multiplies no row by the matrix of a choice")));
 }
@@ -137,7 +128,7 @@ TEST(RaiseExperts, RowsThatAreCutAmongChoicesStay) {
   const auto grouped = [](const std::string& from, const std::string& to) {
     std::string text = experts_text({.share = "gathered"});
     EXPECT_NE(text.find(from), std::string::npos) << text;
-    const Raised raised = raise(text.replace(text.find(from), from.size(), to));
+    const RaisedWithNotes raised = raise(text.replace(text.find(from), from.size(), to));
     EXPECT_EQ(raised.notes.size(), 1U);
     return count_of(raised.graph, "grouped_matmul");
   };
@@ -191,13 +182,13 @@ TEST(RaiseExperts, RowsOfAnExpertSpreadOverItsTokens) {
        ++at) {
     text.replace(at, 6, "= mul(");
   }
-  const Raised raised = raise(text);
+  const RaisedWithNotes raised = raise(text);
   EXPECT_EQ(count_of(raised.graph, "grouped_matmul"), 2);
   EXPECT_EQ(count_of(raised.graph, "matmul"), 1);
 }
 
 TEST(RaiseExperts, NamesOfAllBranchesStay) {
-  const Raised raised = raise(experts_text({}));
+  const RaisedWithNotes raised = raise(experts_text({}));
   std::vector<std::string> names;
   for (const auto& node : raised.graph.nodes()) {
     if (node->op() == "grouped_matmul") names.push_back(node->source().name);
@@ -209,7 +200,7 @@ TEST(RaiseExperts, NamesOfAllBranchesStay) {
 }
 
 TEST(RaiseExperts, NoSecondCopyOfTheWeightsIsLeft) {
-  const Raised raised = raise(experts_text({}));
+  const RaisedWithNotes raised = raise(experts_text({}));
   std::int64_t elements = 0;
   for (const auto& node : raised.graph.nodes()) {
     if (node->op() == "constant") {
@@ -315,7 +306,7 @@ TEST(RaiseExperts, BranchesInAnotherOrderOrUnlikeStay) {
 TEST(RaiseExperts, DifferentWeightsStay) {
   std::string text = experts_text({.share = "select"});
   text.replace(text.find("select(%is_x3, %w,"), 18, "select(%is_x3, %best,");
-  const Raised raised = raise(text);
+  const RaisedWithNotes raised = raise(text);
   EXPECT_EQ(count_of(raised.graph, "grouped_matmul"), 0);
   EXPECT_THAT(raised.notes, Contains(HasSubstr("experts 0 and 3 count by different weights")));
 }
@@ -346,7 +337,7 @@ TEST(RaiseExperts, WhatIsNoChoiceStays) {
 TEST(RaiseExperts, BranchesOnOtherStreamsStay) {
   std::string text = experts_text({.share = "select", .expert = "relu"});
   text.replace(text.find("@\"x2.act\""), 9, "@\"x2.act\" stream \"copy\"");
-  const Raised raised = raise(text);
+  const RaisedWithNotes raised = raise(text);
   EXPECT_EQ(count_of(raised.graph, "grouped_matmul"), 0);
 }
 

@@ -103,25 +103,15 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(text.find(from), from.size(), to);
 }
 
-struct Raised {
-  Graph graph;
-  std::vector<std::string> notes;
-};
-
-Raised raise(const std::string& text) {
+RaisedWithNotes raise(const std::string& text) {
   auto parsed = parse_graph(text);
   EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message) << "\n" << text;
-  Raised result{parsed ? std::move(*parsed) : Graph(), {}};
-  const Status done = raise_sorted_rows(result.graph, &result.notes);
-  EXPECT_TRUE(done) << (done ? "" : done.error().message);
-  const Status sound = verify(result.graph);
-  EXPECT_TRUE(sound) << (sound ? "" : sound.error().message);
-  return result;
+  return raised_with_notes(parsed.value(), raise_sorted_rows);
 }
 
 // Not a bit is another for any number of tokens, be they shared out or all be of the first two.
-Raised raise_and_compare(const std::string& text) {
-  Raised result = raise(text);
+RaisedWithNotes raise_and_compare(const std::string& text) {
+  RaisedWithNotes result = raise(text);
   const Graph before = parse_graph(text).value();
   for (const std::int64_t tokens : {0, 1, 2, 9, 40}) {
     for (const bool ties : {false, true}) {
@@ -152,7 +142,7 @@ TEST(RaiseSortedRows, EverySpelling) {
       Spelling of;
       of.counts = counts;
       of.inverse = inverse;
-      const Raised raised = raise_and_compare(text_of(of));
+      const RaisedWithNotes raised = raise_and_compare(text_of(of));
       EXPECT_THAT(raised.notes, IsEmpty());
       EXPECT_EQ(operators_of(raised.graph),
                 "matmul softmax top_k reshape sort_by_group div gather grouped_matmul silu "
@@ -168,7 +158,7 @@ TEST(RaiseSortedRows, WeightsThatAreCast) {
   text = replaced(text, "%column = reshape(%in_order) {shape = <2*t, 1>}",
                   "%standing = reshape(%in_order) {shape = <2*t, 1>}\n"
                   "    %column = cast(%standing) {to = f32}");
-  const Raised raised = raise_and_compare(text);
+  const RaisedWithNotes raised = raise_and_compare(text);
   EXPECT_THAT(operators_of(raised.graph), HasSubstr("sort_by_group"));
   EXPECT_THAT(operators_of(raised.graph), HasSubstr("gather mul reshape reduce_sum"));
 }
@@ -179,13 +169,13 @@ TEST(RaiseSortedRows, SortedGroupsThatAreRead) {
                                     "    %biases = constant {value = f32[5, 20] random 3}\n"
                                     "    %bias = gather(%biases, %sorted) {axis = 0}\n"
                                     "    %biased = add(%up, %bias)\n    %act = silu(%biased)\n");
-  const Raised raised = raise_and_compare(text);
+  const RaisedWithNotes raised = raise_and_compare(text);
   EXPECT_THAT(operators_of(raised.graph), HasSubstr("sort_by_group gather"));
   EXPECT_THAT(operators_of(raised.graph), ::testing::Not(HasSubstr("cumsum")));
 }
 
 TEST(RaiseSortedRows, ItsNameIsThatOfTheSort) {
-  const Raised raised = raise(text_of({}));
+  const RaisedWithNotes raised = raise(text_of({}));
   std::vector<std::string> names;
   for (const auto& node : raised.graph.nodes()) {
     if (node->op() == "sort_by_group") names.push_back(node->source().name);
@@ -196,7 +186,7 @@ TEST(RaiseSortedRows, ItsNameIsThatOfTheSort) {
 
 // What does not hold, said once, and nothing is raised.
 std::string note_of(const std::string& text, bool computes = true) {
-  const Raised raised = computes ? raise_and_compare(text) : raise(text);
+  const RaisedWithNotes raised = computes ? raise_and_compare(text) : raise(text);
   EXPECT_THAT(operators_of(raised.graph), ::testing::Not(HasSubstr("sort_by_group")));
   EXPECT_EQ(raised.notes.size(), 1U);
   return raised.notes.empty() ? "" : raised.notes.front();
@@ -253,7 +243,7 @@ TEST(RaiseSortedRows, OnAnotherStreamTheyStay) {
 // Nothing is sorted by group, so nothing is nearly found.
 TEST(RaiseSortedRows, OtherOrdersSayNothing) {
   for (const std::string how : {"largest = 1", "largest = 0, sorted = 0"}) {
-    const Raised raised =
+    const RaisedWithNotes raised =
         raise_and_compare(replaced(text_of({}), "k = <2*t>, largest = 0, sorted = 1} @\"sort\"",
                                    "k = <2*t>, " + how + "} @\"sort\""));
     EXPECT_THAT(operators_of(raised.graph), ::testing::Not(HasSubstr("sort_by_group")));

@@ -34,6 +34,22 @@ struct RaisingCase {
   double tolerance = 1e-9;
 };
 
+struct RaisedWithNotes {
+  Graph graph;
+  std::vector<std::string> notes;
+};
+
+// The graph behind a pass that notes what it leaves as it is, and why.
+inline RaisedWithNotes raised_with_notes(const Graph& before,
+                                         Status (*pass)(Graph&, std::vector<std::string>*)) {
+  RaisedWithNotes result{before.clone(), {}};
+  const Status done = pass(result.graph, &result.notes);
+  EXPECT_TRUE(done) << (done ? "" : done.error().message);
+  const Status sound = verify(result.graph);
+  EXPECT_TRUE(sound) << (sound ? "" : sound.error().message);
+  return result;
+}
+
 inline Tensor random_input(const Value* input, const Bindings& sizes, unsigned seed) {
   Tensor tensor = Tensor::allocate(input->dtype(), evaluate(input->shape(), sizes).value()).value();
   std::mt19937 random(seed);
